@@ -1,0 +1,1 @@
+//! The ops on CPU cores, with SIMD and threads.

@@ -1,0 +1,1 @@
+//! The ops on NVIDIA GPUs, driver opened at run time.

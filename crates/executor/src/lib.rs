@@ -1,0 +1,1 @@
+//! Turns plans into device work.

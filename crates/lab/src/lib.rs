@@ -1,0 +1,1 @@
+//! Many runs: subjects, matrix, store, statistics, verdicts, reports.

@@ -1,0 +1,1 @@
+//! Model specs, layers and architectures over ops.

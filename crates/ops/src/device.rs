@@ -1,0 +1,83 @@
+//! A device: memory, weights, and the way in and out of it.
+
+use tensor::{Buffer, DType, View};
+
+use crate::{DeviceError, HostWeight, Kernels, Weight, WeightFormat};
+
+/// Facts about a device that configuration is resolved against.
+#[derive(Clone, Debug)]
+pub struct DeviceInfo {
+    /// `cpu` or `cuda`.
+    pub kind: &'static str,
+    /// What the maker calls it.
+    pub name: String,
+    /// Bytes of memory in all.
+    pub memory_total: usize,
+    /// Bytes that were free when it was opened.
+    pub memory_free: usize,
+    /// Threads or multiprocessors.
+    pub units: usize,
+    /// Instruction sets or compute capability in use.
+    pub features: String,
+    /// Type of activations.
+    pub activation: DType,
+    /// Type of keys and values.
+    pub kv: DType,
+}
+
+/// One device, owned by one rank thread.
+///
+/// Memory is taken at start-up only; during steps the device moves inputs in through [`Staging`], runs [`Kernels`], and
+/// moves results out through [`Readback`].
+pub trait Device: Send {
+    /// Its facts.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Its ops, enqueued in order.
+    fn kernels(&self) -> &dyn Kernels;
+
+    /// Zeroed memory for `what`.
+    fn allocate(&self, bytes: usize, what: &'static str) -> Result<Buffer, DeviceError>;
+
+    /// True when `linear` and `embed` take weights in this format; asked while loading.
+    fn supports(&self, format: WeightFormat) -> bool;
+
+    /// Brings a weight into the device's layout.
+    fn load_weight(&self, weight: HostWeight<'_>) -> Result<Weight, DeviceError>;
+
+    /// Brings a small plain vector or matrix (norms, biases, rope tables) to the device as `dtype`.
+    fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError>;
+
+    /// A way in for `bytes` bytes of inputs a step.
+    fn staging(&self, bytes: usize) -> Result<Box<dyn Staging>, DeviceError>;
+
+    /// A way out for up to `bytes` bytes of results a step.
+    fn readback(&self, bytes: usize) -> Result<Box<dyn Readback>, DeviceError>;
+
+    /// Copies between two device matrices of equal shape and type, in stream order.
+    fn copy(&self, from: View<'_>, to: tensor::ViewMut<'_>) -> Result<(), DeviceError>;
+}
+
+/// Host memory that is copied to a fixed device address once a step.
+pub trait Staging: Send {
+    /// The host side, free to be written: waits until the last [`Self::send`] has been read.
+    fn host(&mut self) -> Result<&mut [u8], DeviceError>;
+
+    /// Enqueues the copy of the first `bytes` bytes.
+    fn send(&mut self, bytes: usize) -> Result<(), DeviceError>;
+
+    /// The device side: one row of bytes at an address that never changes.
+    fn device(&self) -> View<'_>;
+}
+
+/// Host memory that receives results of a step.
+pub trait Readback: Send {
+    /// Enqueues a copy of a contiguous device matrix to byte `offset` of the host side.
+    fn fetch(&mut self, from: View<'_>, offset: usize) -> Result<(), DeviceError>;
+
+    /// Marks the end of the step's fetches; to be called once before [`Self::wait`].
+    fn seal(&mut self) -> Result<(), DeviceError>;
+
+    /// Waits for everything enqueued before [`Self::seal`] and gives the host side.
+    fn wait(&mut self) -> Result<&[u8], DeviceError>;
+}

@@ -1,0 +1,53 @@
+use tensor::{View, ViewMut};
+
+use super::{dims, dims_mut, float, shape};
+use crate::{OpError, Weight};
+
+/// out = x · weightᵀ + bias.
+///
+/// x: `[tokens, in]`; weight: `[out, in]`; bias: `[1, out]` f32; out: `[tokens, out]`. Sums in f32 or wider, rounds once.
+/// A row of the result depends on that row of `x` alone: the same bits in any batch.
+pub struct Linear<'a> {
+    /// Inputs.
+    pub x: View<'a>,
+    /// The matrix.
+    pub weight: &'a Weight,
+    /// Added to every row.
+    pub bias: Option<View<'a>>,
+    /// Results.
+    pub out: ViewMut<'a>,
+}
+
+impl Linear<'_> {
+    /// Checks shapes and types.
+    pub fn check(&self) -> Result<(), OpError> {
+        let op = "linear";
+        float(op, "x", self.x.dtype())?;
+        float(op, "out", self.out.dtype())?;
+        shape(op, "x", dims(&self.x), (self.x.rows(), self.weight.cols()))?;
+        shape(
+            op,
+            "out",
+            dims_mut(&self.out),
+            (self.x.rows(), self.weight.rows()),
+        )?;
+        match &self.bias {
+            Some(bias) => shape(op, "bias", dims(bias), (1, self.weight.rows())),
+            None => Ok(()),
+        }
+    }
+
+    /// The meaning, for a weight given as plain numbers.
+    pub fn reference(mut self, weight: &[f32]) {
+        let inner = self.weight.cols();
+        for row in 0..self.x.rows() {
+            for col in 0..self.weight.rows() {
+                let products = (0..inner)
+                    .map(|k| f64::from(self.x.value(row, k)) * f64::from(weight[col * inner + k]));
+                let bias = self.bias.map_or(0.0, |bias| f64::from(bias.value(0, col)));
+                self.out
+                    .set(row, col, (products.sum::<f64>() + bias) as f32);
+            }
+        }
+    }
+}

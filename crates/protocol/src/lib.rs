@@ -1,0 +1,1 @@
+//! Wire types of the native and OpenAI APIs, server-sent events.

@@ -1,0 +1,1 @@
+//! HTTP: the native and OpenAI endpoints over an engine.

@@ -1,0 +1,1 @@
+//! Tiny models, fakes and goldens for tests.
