@@ -1,0 +1,11 @@
+//! Pages of KV memory, page tables and the radix tree of cached prefixes, as bookkeeping over
+//! integers.
+//!
+//! Nothing here knows a device address, a clock or a thread: pages are numbers, age is a counter,
+//! and the same calls always give the same answer.
+
+mod namespace;
+mod page;
+
+pub use namespace::Namespace;
+pub use page::{Page, PageSize, Token};
