@@ -11,14 +11,15 @@ pub struct TopLogProbs<'a> {
     pub log_probs: ViewMut<'a>,
 }
 
-/// log_probs\[i\] = log softmax(logits\[i\] / temperature\[i\])\[targets\[i\]\], and the k most likely tokens if asked.
+/// log_probs\[i, j\] = log softmax(logits\[i\] / temperatures\[i\])\[targets\[i, j\]\], and the k most likely tokens
+/// if asked.
 ///
-/// logits: `[rows, vocabulary]` f32; targets: `[1, rows]` u32; temperatures: `[1, rows]` f32, zero counts as one;
-/// log_probs: `[1, rows]` f32.
+/// logits: `[rows, vocabulary]` f32; targets: `[rows, m]` u32; temperatures: `[1, rows]` f32, zero counts as one;
+/// log_probs: `[rows, m]` f32.
 pub struct LogProbs<'a> {
     /// Unnormalised log-probabilities.
     pub logits: View<'a>,
-    /// The token asked for in each row.
+    /// The tokens asked for in each row.
     pub targets: View<'a>,
     /// Divides the logits.
     pub temperatures: View<'a>,
@@ -33,9 +34,9 @@ impl LogProbs<'_> {
     pub fn check(&self) -> Result<(), OpError> {
         let (op, rows) = ("log_probs", self.logits.rows());
         typed(op, "logits", self.logits.dtype(), DType::F32)?;
-        shape(op, "targets", dims(&self.targets), (1, rows))?;
+        shape(op, "targets", dims(&self.targets), (rows, self.log_probs.cols()))?;
         shape(op, "temperatures", dims(&self.temperatures), (1, rows))?;
-        shape(op, "log_probs", dims_mut(&self.log_probs), (1, rows))?;
+        shape(op, "log_probs", dims_mut(&self.log_probs), (rows, self.targets.cols()))?;
         match &self.top {
             Some(top) => {
                 shape(
@@ -72,8 +73,9 @@ impl LogProbs<'_> {
                 .collect();
             let max = scaled.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let norm = max + scaled.iter().map(|x| (x - max).exp()).sum::<f64>().ln();
-            let target = self.targets.row::<u32>(0)[row] as usize;
-            self.log_probs.row_mut::<f32>(0)[row] = (scaled[target] - norm) as f32;
+            for (out, &target) in self.log_probs.row_mut::<f32>(row).iter_mut().zip(self.targets.row::<u32>(row)) {
+                *out = (scaled[target as usize] - norm) as f32;
+            }
             if let Some(top) = &mut self.top {
                 let mut order: Vec<u32> = (0..scaled.len() as u32).collect();
                 order.sort_by(|&a, &b| {
