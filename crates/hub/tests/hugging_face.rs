@@ -1,5 +1,7 @@
 //! The hub source against a stand-in hub: whole models, broken transfers, refusals, no network.
 
+#![expect(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
 mod stand_in;
 
 use std::fs;

@@ -1,6 +1,7 @@
 //! A small HTTP server that answers as the hub does, with faults on request.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -193,7 +194,7 @@ fn send(mut stream: &TcpStream, status: &str, headers: &[(&str, &str)], body: &[
         body.len()
     );
     for (name, value) in headers {
-        head += &format!("{name}: \"{value}\"\r\n");
+        let _ = write!(head, "{name}: \"{value}\"\r\n");
     }
     let _ = stream
         .write_all((head + "\r\n").as_bytes())
