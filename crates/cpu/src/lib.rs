@@ -1,1 +1,16 @@
-//! The ops on CPU cores, with SIMD and threads.
+//! The ops on CPU cores: SIMD kernels picked once at start, and a team of threads that share each op.
+//!
+//! Weights are packed at load and stay as small as their file; activations are f32 and are rounded to bytes per group for
+//! integer dot products unless exactness is asked. Every row's result has the same bits alone and in any batch. This crate
+//! knows no model, schedules nothing, and takes no lock during an op.
+#![allow(
+    unsafe_code,
+    reason = "SIMD intrinsics and disjoint writes by several threads; every block says why it is sound"
+)]
+
+mod device;
+mod kernels;
+mod machine;
+mod team;
+
+pub use device::{Activations, CpuDevice, CpuOptions, KvPrecision};
