@@ -1,1 +1,21 @@
-//! The engine thread and its handle.
+//! The engine thread and the handle through which everybody else uses it.
+//!
+//! One thread owns the scheduler, the prefix cache and the order of steps; handles send it commands and get streams of
+//! tokens back. There is no text here, no HTTP, no lock on the token path, and no waiting for clients.
+
+mod command;
+mod config;
+mod error;
+mod handle;
+mod log;
+mod run;
+mod stats;
+mod stream;
+
+pub use config::EngineConfig;
+pub use error::{RequestError, RequestFailed};
+pub use handle::{EngineHandle, GenerateRequest};
+pub use run::{EngineThread, start};
+pub use scheduler::SchedulerStats;
+pub use stats::EngineStats;
+pub use stream::{TokenEvent, TokenProgress, TokenStream};

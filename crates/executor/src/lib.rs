@@ -1,1 +1,32 @@
-//! Turns plans into device work.
+//! Turns plans into device work: stages inputs, runs the model, samples, and brings the tokens back.
+//!
+//! A rank thread owns its device, the model's weights and the KV memory; it runs plans in the order submitted and never
+//! decides anything. Which sequence runs when is the scheduler's business, what a token means is the text layer's.
+
+mod config;
+mod error;
+mod inputs;
+mod kv_memory;
+mod local;
+mod memory_plan;
+mod outcome;
+mod rank;
+mod sampler;
+mod tables;
+
+pub use config::ExecutorConfig;
+pub use error::DeviceLost;
+pub use local::LocalExecutor;
+pub use memory_plan::{MAX_SCORES, MemoryPlan, measure_scratch};
+pub use rank::Rank;
+
+use scheduler::{StepOutcome, StepPlan};
+
+/// Runs steps in the order submitted; outcomes come back in the same order.
+pub trait Executor: Send {
+    /// Hands over a step; returns before it has run.
+    fn submit(&mut self, plan: StepPlan) -> Result<(), DeviceLost>;
+
+    /// Waits for the oldest step that was submitted.
+    fn next_outcome(&mut self) -> Result<StepOutcome, DeviceLost>;
+}

@@ -1,0 +1,22 @@
+use scheduler::{SchedulerConfig, Token};
+
+/// What the engine thread needs to know.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// How steps are planned.
+    pub scheduler: SchedulerConfig,
+    /// Steps that may be in flight at once.
+    pub run_ahead: usize,
+    /// Tokens a sequence may have.
+    pub context_length: usize,
+    /// Size of the vocabulary: prompt tokens must be below it.
+    pub vocabulary: usize,
+    /// The model's own end tokens.
+    pub end_tokens: Vec<Token>,
+    /// Requests that may wait; more are refused.
+    pub max_waiting: usize,
+    /// A `Decode batch` line is logged every this many generating steps.
+    pub decode_log_interval: usize,
+    /// Seeds requests that bring no seed of their own.
+    pub random_seed: u64,
+}

@@ -1,0 +1,157 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
+
+use sampling::{LogProbRequest, SamplingParams, Token};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::command::{Command, RequestKey};
+use crate::stream::TokenStream;
+use crate::{EngineConfig, EngineStats, RequestError};
+
+/// One sequence to extend.
+#[derive(Clone, Debug)]
+pub struct GenerateRequest {
+    /// The tokens to continue; at least one.
+    pub prompt: Arc<[Token]>,
+    /// How to sample.
+    pub params: Arc<SamplingParams>,
+    /// Which of a request's choices this is; choices draw different random numbers.
+    pub choice: u32,
+    /// Log-probabilities wanted besides the tokens.
+    pub log_probs: Option<Arc<LogProbRequest>>,
+    /// Prefixes are shared within a namespace only.
+    pub namespace: Option<Arc<str>>,
+    /// Larger goes first under the priority policy.
+    pub priority: i32,
+}
+
+/// What handles and the engine thread both look at; never a lock on the token path.
+pub(crate) struct Shared {
+    pub(crate) config: EngineConfig,
+    pub(crate) stats: Mutex<EngineStats>,
+    /// Requests sent and not yet taken up by the engine thread.
+    pub(crate) inbox: AtomicUsize,
+    /// Sequences that wait, as of the last step.
+    pub(crate) waiting: AtomicUsize,
+    pub(crate) draining: AtomicBool,
+    pub(crate) healthy: AtomicBool,
+    next_key: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(config: EngineConfig) -> Self {
+        Self {
+            config,
+            stats: Mutex::default(),
+            inbox: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
+            healthy: AtomicBool::new(true),
+            next_key: AtomicU64::new(1),
+        }
+    }
+}
+
+/// A way to the engine; cheap to clone.
+#[derive(Clone)]
+pub struct EngineHandle {
+    pub(crate) commands: Sender<Command>,
+    pub(crate) shared: Arc<Shared>,
+    /// Requests sent and not yet ended.
+    pub(crate) active: watch::Receiver<usize>,
+}
+
+impl EngineHandle {
+    /// Queues a sequence, or says at once why not. Dropping the stream cancels it.
+    pub fn generate(&self, request: GenerateRequest) -> Result<TokenStream, RequestError> {
+        self.check(&request)?;
+        let key = RequestKey(self.shared.next_key.fetch_add(1, Ordering::Relaxed));
+        let (events, receiver) = mpsc::unbounded_channel();
+        self.shared.inbox.fetch_add(1, Ordering::AcqRel);
+        let sent = self.commands.send(Command::Generate { key, request, events });
+        sent.map_err(|_| RequestError::ShuttingDown)?;
+        Ok(TokenStream::new(key, receiver, self.commands.clone()))
+    }
+
+    /// What is refused without asking the engine thread.
+    fn check(&self, request: &GenerateRequest) -> Result<(), RequestError> {
+        let config = &self.shared.config;
+        if self.shared.draining.load(Ordering::Acquire) || !self.is_healthy() {
+            return Err(RequestError::ShuttingDown);
+        }
+        let prompt = request.prompt.len();
+        if prompt == 0 {
+            return Err(RequestError::EmptyPrompt);
+        }
+        if prompt >= config.context_length {
+            return Err(RequestError::PromptTooLong { tokens: prompt, limit: config.context_length });
+        }
+        let output = request.params.max_new_tokens.map_or(0, |tokens| tokens as usize);
+        if prompt + output >= config.context_length {
+            let (limit, total) = (config.context_length, prompt + output);
+            return Err(RequestError::TotalTooLong { limit, total, prompt, output });
+        }
+        let capacity = config.scheduler.max_sequence_tokens() as usize;
+        if prompt + output > capacity {
+            return Err(RequestError::NeverFits { tokens: prompt + output, capacity });
+        }
+        self.check_tokens(request)?;
+        let queued = self.shared.inbox.load(Ordering::Acquire) + self.shared.waiting.load(Ordering::Acquire);
+        if queued >= config.max_waiting {
+            return Err(RequestError::QueueFull);
+        }
+        Ok(())
+    }
+
+    fn check_tokens(&self, request: &GenerateRequest) -> Result<(), RequestError> {
+        let vocabulary = self.shared.config.vocabulary;
+        let chosen = request.log_probs.iter().flat_map(|asked| &asked.token_ids);
+        if let Some(&token) = request.prompt.iter().chain(chosen).find(|&&token| token as usize >= vocabulary) {
+            return Err(RequestError::UnknownToken { token, vocabulary });
+        }
+        let asked = request.log_probs.as_ref().map_or(0, |asked| asked.top as usize + asked.token_ids.len());
+        let limit = executor::MAX_SCORES.min(vocabulary);
+        if asked > limit { Err(RequestError::TooManyLogProbs { asked, limit }) } else { Ok(()) }
+    }
+
+    /// The engine at a glance.
+    pub fn stats(&self) -> EngineStats {
+        self.shared.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the engine was started with.
+    pub fn config(&self) -> &EngineConfig {
+        &self.shared.config
+    }
+
+    /// Empties the prefix cache; false when sequences run or wait.
+    pub async fn flush_cache(&self) -> bool {
+        let (done, answer) = oneshot::channel();
+        if self.commands.send(Command::Flush(done)).is_err() {
+            return false;
+        }
+        answer.await.unwrap_or(false)
+    }
+
+    /// False once the device was lost or the engine thread has ended.
+    pub fn is_healthy(&self) -> bool {
+        self.shared.healthy.load(Ordering::Acquire)
+    }
+
+    /// From now on new requests are refused; those queued and running go on.
+    pub fn drain(&self) {
+        self.shared.draining.store(true, Ordering::Release);
+    }
+
+    /// Resolves when nothing runs or waits, or the engine is gone.
+    pub async fn idle(&self) {
+        let mut active = self.active.clone();
+        while self.shared.inbox.load(Ordering::Acquire) > 0 || *active.borrow_and_update() > 0 {
+            if active.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+use std::time::Duration;
+
+use scheduler::{DecodeEvent, Event};
+
+/// Writes the log lines that dashboards and people read, in SGLang's words.
+pub(crate) struct StepLog {
+    interval: usize,
+    decode_steps: usize,
+    tokens_since: u64,
+    since: Duration,
+    throughput: f64,
+}
+
+impl StepLog {
+    pub(crate) fn new(interval: usize) -> Self {
+        Self { interval: interval.max(1), decode_steps: 0, tokens_since: 0, since: Duration::ZERO, throughput: 0.0 }
+    }
+
+    /// Tokens a second over the last interval.
+    pub(crate) fn throughput(&self) -> f64 {
+        self.throughput
+    }
+
+    pub(crate) fn count_tokens(&mut self, tokens: usize) {
+        self.tokens_since += tokens as u64;
+    }
+
+    /// Nothing runs any more: time that passes now is not generation time.
+    pub(crate) fn rest(&mut self, now: Duration) {
+        self.since = now;
+        self.tokens_since = 0;
+    }
+
+    pub(crate) fn event(&mut self, event: &Event, now: Duration) {
+        match event {
+            Event::Prefill(prefill) => tracing::info!(
+                "Prefill batch, #new-seq: {}, #new-token: {}, #cached-token: {}, token usage: {:.2}, #running-req: \
+                 {}, #queue-req: {}, ",
+                prefill.new_sequences,
+                prefill.new_tokens,
+                prefill.cached_tokens,
+                prefill.token_usage,
+                prefill.running,
+                prefill.waiting,
+            ),
+            Event::Decode(decode) => self.decode(decode, now),
+            Event::Retract(retract) => tracing::info!(
+                "KV cache pool is full. Retract requests. #retracted_reqs: {}, #new_token_ratio: {:.4} -> {:.4}",
+                retract.sequences,
+                retract.ratio_before,
+                retract.ratio_after,
+            ),
+        }
+    }
+
+    fn decode(&mut self, decode: &DecodeEvent, now: Duration) {
+        self.decode_steps += 1;
+        if !self.decode_steps.is_multiple_of(self.interval) {
+            return;
+        }
+        let seconds = now.saturating_sub(self.since).as_secs_f64();
+        self.throughput = if seconds > 0.0 { self.tokens_since as f64 / seconds } else { 0.0 };
+        self.rest(now);
+        tracing::info!(
+            "Decode batch, #running-req: {}, #token: {}, token usage: {:.2}, cuda graph: {}, gen throughput \
+             (token/s): {:.2}, #queue-req: {}, ",
+            decode.running,
+            decode.used_tokens,
+            decode.token_usage,
+            "False",
+            self.throughput,
+            decode.waiting,
+        );
+    }
+}

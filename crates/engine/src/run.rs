@@ -1,0 +1,244 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::PoisonError;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use executor::{DeviceLost, Executor};
+use rustc_hash::FxHashMap;
+use sampling::StopRules;
+use scheduler::{Constraint, Namespace, NewSequence, Progress, Scheduler, SequenceId};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
+
+use crate::command::{Command, RequestKey};
+use crate::handle::Shared;
+use crate::log::StepLog;
+use crate::stream::TokenProgress;
+use crate::{EngineConfig, EngineHandle, EngineStats, GenerateRequest, RequestFailed, TokenEvent};
+
+/// The engine thread, to be joined at the end.
+pub struct EngineThread {
+    thread: JoinHandle<Result<(), DeviceLost>>,
+    commands: std::sync::mpsc::Sender<Command>,
+}
+
+impl EngineThread {
+    /// Lets everything queued end, then ends the thread.
+    pub fn stop(self) -> Result<(), DeviceLost> {
+        // A thread that has ended already needs no word.
+        let _ = self.commands.send(Command::Stop);
+        self.thread.join().unwrap_or_else(|_| Err(DeviceLost::because("the engine thread panicked")))
+    }
+}
+
+/// Starts the engine thread over an executor.
+pub fn start(config: EngineConfig, executor: Box<dyn Executor>) -> std::io::Result<(EngineHandle, EngineThread)> {
+    let (commands, inbox) = channel();
+    let (active_sender, active) = watch::channel(0);
+    let shared = Arc::new(Shared::new(config));
+    let state = Engine {
+        scheduler: Scheduler::new(shared.config.scheduler.clone()),
+        executor,
+        shared: Arc::clone(&shared),
+        active: active_sender,
+        keys: FxHashMap::default(),
+        clients: FxHashMap::default(),
+        in_flight: 0,
+        log: StepLog::new(shared.config.decode_log_interval),
+        started: Instant::now(),
+        stopping: false,
+    };
+    let guarded = move || {
+        let run = std::panic::AssertUnwindSafe(|| state.run(&inbox));
+        std::panic::catch_unwind(run).unwrap_or_else(|_| {
+            tracing::error!("the engine thread panicked; serving state cannot be trusted any more");
+            std::process::abort()
+        })
+    };
+    let thread = std::thread::Builder::new().name("engine".into()).spawn(guarded)?;
+    let handle = EngineHandle { commands: commands.clone(), shared, active };
+    Ok((handle, EngineThread { thread, commands }))
+}
+
+/// One sequence's way back to its client.
+struct Client {
+    key: RequestKey,
+    events: UnboundedSender<TokenEvent>,
+    arrived: std::time::Duration,
+}
+
+struct Engine {
+    scheduler: Scheduler,
+    executor: Box<dyn Executor>,
+    shared: Arc<Shared>,
+    active: watch::Sender<usize>,
+    keys: FxHashMap<RequestKey, SequenceId>,
+    clients: FxHashMap<SequenceId, Client>,
+    in_flight: usize,
+    log: StepLog,
+    started: Instant,
+    stopping: bool,
+}
+
+impl Engine {
+    fn run(mut self, inbox: &Receiver<Command>) -> Result<(), DeviceLost> {
+        let result = self.serve(inbox);
+        self.shared.healthy.store(false, Ordering::Release);
+        if let Err(lost) = &result {
+            tracing::error!("{lost}");
+            self.fail_everyone(&lost.to_string(), inbox);
+        }
+        self.active.send_replace(0);
+        result
+    }
+
+    fn serve(&mut self, inbox: &Receiver<Command>) -> Result<(), DeviceLost> {
+        loop {
+            if self.in_flight == 0 && self.scheduler.is_idle() {
+                self.rest();
+                if self.stopping {
+                    return Ok(());
+                }
+                // Every handle is gone: nobody can ask for anything any more.
+                let Ok(command) = inbox.recv() else { return Ok(()) };
+                self.log.rest(self.started.elapsed());
+                self.apply(command);
+            }
+            while let Ok(command) = inbox.try_recv() {
+                self.apply(command);
+            }
+            if self.in_flight < self.shared.config.run_ahead && self.submit_next()? {
+                continue;
+            }
+            if self.in_flight > 0 {
+                let outcome = self.executor.next_outcome()?;
+                self.in_flight -= 1;
+                let progress = self.scheduler.commit(outcome, self.started.elapsed());
+                self.emit(progress);
+                self.publish();
+            }
+        }
+    }
+
+    fn submit_next(&mut self) -> Result<bool, DeviceLost> {
+        let now = self.started.elapsed();
+        let Some(plan) = self.scheduler.plan(now) else { return Ok(false) };
+        self.executor.submit(plan)?;
+        self.in_flight += 1;
+        for event in self.scheduler.take_events() {
+            self.log.event(&event, now);
+        }
+        Ok(true)
+    }
+
+    fn rest(&mut self) {
+        self.scheduler.check_integrity();
+        self.publish();
+    }
+
+    fn apply(&mut self, command: Command) {
+        match command {
+            Command::Generate { key, request, events } => self.admit(key, &request, events),
+            Command::Cancel(key) => {
+                if let Some(id) = self.keys.remove(&key) {
+                    self.clients.remove(&id);
+                    self.scheduler.cancel(id);
+                    self.active.send_replace(self.clients.len());
+                }
+            }
+            Command::Flush(done) => {
+                let flushed = self.scheduler.flush();
+                self.publish();
+                // A caller that went away needs no answer.
+                let _ = done.send(flushed);
+            }
+            Command::Stop => self.stopping = true,
+        }
+    }
+
+    fn admit(&mut self, key: RequestKey, request: &GenerateRequest, events: UnboundedSender<TokenEvent>) {
+        let config = &self.shared.config;
+        let sequence = NewSequence {
+            prompt: Arc::clone(&request.prompt),
+            params: Arc::clone(&request.params),
+            stop: Arc::new(StopRules::new(&request.params, &config.end_tokens)),
+            seed: request.params.seed.unwrap_or_else(|| mix(config.random_seed ^ key.0)),
+            choice: request.choice,
+            log_probs: request.log_probs.clone(),
+            constraint: Constraint::None,
+            namespace: request.namespace.as_deref().map_or_else(Namespace::default, Namespace::named),
+            priority: request.priority,
+        };
+        match self.scheduler.admit(sequence) {
+            Ok(id) => {
+                self.keys.insert(key, id);
+                self.clients.insert(id, Client { key, events, arrived: self.started.elapsed() });
+            }
+            Err(rejected) => {
+                let failed = RequestFailed { message: rejected.to_string() };
+                // The client may be gone already.
+                let _ = events.send(TokenEvent::Failed(failed));
+            }
+        }
+        self.shared.inbox.fetch_sub(1, Ordering::AcqRel);
+        self.active.send_replace(self.clients.len());
+    }
+
+    fn emit(&mut self, progress: Vec<Progress>) {
+        for step in progress {
+            self.log.count_tokens(step.tokens.len());
+            let Some(client) = self.clients.get(&step.sequence) else { continue };
+            let finished = step.finish.is_some();
+            let queue = step.first_planned.unwrap_or_default().saturating_sub(client.arrived);
+            let event = TokenEvent::Progress(TokenProgress {
+                tokens: step.tokens,
+                log_probs: step.log_probs,
+                prompt_log_probs: step.prompt_log_probs,
+                cached_tokens: step.cached_tokens,
+                retractions: step.retractions,
+                queue_seconds: queue.as_secs_f64(),
+                finish: step.finish,
+            });
+            // A closed receiver is followed by a cancel; nothing is lost.
+            let _ = client.events.send(event);
+            if finished {
+                self.forget(step.sequence);
+            }
+        }
+    }
+
+    fn forget(&mut self, id: SequenceId) {
+        if let Some(client) = self.clients.remove(&id) {
+            self.keys.remove(&client.key);
+            self.active.send_replace(self.clients.len());
+        }
+    }
+
+    fn fail_everyone(&mut self, message: &str, inbox: &Receiver<Command>) {
+        let failed = || TokenEvent::Failed(RequestFailed { message: message.to_owned() });
+        for (_, client) in std::mem::take(&mut self.clients) {
+            let _ = client.events.send(failed());
+        }
+        while let Ok(command) = inbox.try_recv() {
+            if let Command::Generate { events, .. } = command {
+                let _ = events.send(failed());
+            }
+        }
+    }
+
+    fn publish(&self) {
+        let scheduler = self.scheduler.stats();
+        self.shared.waiting.store(scheduler.waiting, Ordering::Release);
+        let stats = EngineStats { generation_throughput: self.log.throughput(), scheduler };
+        *self.shared.stats.lock().unwrap_or_else(PoisonError::into_inner) = stats;
+    }
+}
+
+/// Spreads a counter over all bits.
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}

@@ -1,0 +1,10 @@
+use scheduler::SchedulerStats;
+
+/// The engine at a glance.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EngineStats {
+    /// Tokens generated a second, over the last logging interval.
+    pub generation_throughput: f64,
+    /// Gauges and counters of the scheduler.
+    pub scheduler: SchedulerStats,
+}

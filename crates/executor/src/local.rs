@@ -1,0 +1,75 @@
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use ops::Readback;
+use scheduler::{StepOutcome, StepPlan};
+
+use crate::outcome::Pending;
+use crate::{DeviceLost, Executor, ExecutorConfig, Rank};
+
+/// One rank on a thread of this process.
+pub struct LocalExecutor {
+    plans: Option<Sender<StepPlan>>,
+    pending: Receiver<Result<Pending, DeviceLost>>,
+    readbacks: Sender<Box<dyn Readback>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LocalExecutor {
+    /// Starts the rank's thread.
+    pub fn start(rank: Rank, config: &ExecutorConfig) -> Result<Self, DeviceLost> {
+        let (plans, plan_inbox) = channel();
+        let (pending_outbox, pending) = channel();
+        let (readbacks, free) = channel();
+        for _ in 0..=config.run_ahead {
+            readbacks.send(rank.new_readback(config)?).expect("the receiver is at hand");
+        }
+        let thread = std::thread::Builder::new()
+            .name("rank-0".into())
+            .spawn(move || run_rank(rank, &plan_inbox, &free, &pending_outbox))
+            .map_err(DeviceLost::because)?;
+        Ok(Self { plans: Some(plans), pending, readbacks, thread: Some(thread) })
+    }
+}
+
+fn run_rank(
+    mut rank: Rank,
+    plans: &Receiver<StepPlan>,
+    free: &Receiver<Box<dyn Readback>>,
+    outbox: &Sender<Result<Pending, DeviceLost>>,
+) {
+    for plan in plans {
+        let Ok(readback) = free.recv() else { return };
+        let result = rank.run(&plan, readback);
+        let lost = result.is_err();
+        if outbox.send(result).is_err() || lost {
+            return;
+        }
+    }
+}
+
+impl Executor for LocalExecutor {
+    fn submit(&mut self, plan: StepPlan) -> Result<(), DeviceLost> {
+        let plans = self.plans.as_ref().expect("open until dropped");
+        plans.send(plan).map_err(|_| DeviceLost::because("the rank's thread has ended"))
+    }
+
+    fn next_outcome(&mut self) -> Result<StepOutcome, DeviceLost> {
+        let pending =
+            self.pending.recv().map_err(|_| DeviceLost::because("the rank's thread has ended"))??;
+        let (outcome, readback) = pending.wait()?;
+        // A rank that is gone needs no readback.
+        let _ = self.readbacks.send(readback);
+        Ok(outcome)
+    }
+}
+
+impl Drop for LocalExecutor {
+    fn drop(&mut self) {
+        self.plans = None;
+        if let Some(thread) = self.thread.take() {
+            // A rank that panicked has said so on standard error; there is nothing more to do here.
+            let _ = thread.join();
+        }
+    }
+}

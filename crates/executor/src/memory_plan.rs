@@ -1,0 +1,77 @@
+use models::{Model, Step};
+use ops::{DryRun, KvCache, OpError, RaggedBatch};
+use tensor::{Buffer, DType, Scratch};
+
+use crate::ExecutorConfig;
+use crate::sampler::SCORED_AT_ONCE;
+
+/// What the memory of a device goes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryPlan {
+    /// Weights, as the device holds them.
+    pub weights: usize,
+    /// Intermediate results of the largest step.
+    pub scratch: usize,
+    /// Page table, last tokens, token counts.
+    pub tables: usize,
+    /// Keys and values.
+    pub kv: usize,
+}
+
+impl MemoryPlan {
+    /// Everything together.
+    pub fn total(&self) -> usize {
+        self.weights + self.scratch + self.tables + self.kv
+    }
+}
+
+/// Bytes of scratch that the largest step needs: the model's own forward, run dry.
+pub fn measure_scratch(model: &dyn Model, config: &ExecutorConfig, activation: DType) -> Result<usize, OpError> {
+    let (tokens, rows) = (config.max_step_tokens, config.max_rows);
+    let scratch = Scratch::measuring();
+    let nowhere = Buffer::nowhere(usize::MAX / 4);
+    let words = |rows: usize, cols: usize| nowhere.view(0, rows, cols, DType::U32);
+    let spec = model.spec();
+    let (mut keys, mut values) = (Buffer::nowhere(usize::MAX / 4), Buffer::nowhere(usize::MAX / 4));
+    let width = spec.heads.kv_width();
+    let cache = KvCache::new(
+        keys.view_mut(0, config.slots(), width, config.kv_dtype),
+        values.view_mut(0, config.slots(), width, config.kv_dtype),
+    );
+    let kv = vec![cache; spec.layers];
+    let step = Step {
+        kernels: &DryRun,
+        scratch: &scratch,
+        dtype: activation,
+        ids: words(1, tokens),
+        positions: words(1, tokens),
+        slots: words(1, tokens),
+        batch: RaggedBatch {
+            starts: words(1, rows + 1),
+            lengths: words(1, rows),
+            table_rows: words(1, rows),
+            page_table: words(config.table_rows(), config.max_pages_per_row()),
+            page_size: config.page_size,
+            max_query: tokens,
+        },
+        kv: &kv,
+    };
+    let scope = scratch.scope();
+    let _ids = scope.matrix(1, tokens, DType::U32);
+    let mut hidden = scope.matrix(tokens, spec.hidden, activation);
+    model.forward(&step, hidden.reborrow())?;
+    let sampled = rows.max(SCORED_AT_ONCE);
+    let inner = scratch.scope();
+    let mut logits = inner.matrix(sampled, spec.vocabulary, DType::F32);
+    let gathered = inner.matrix(sampled, spec.hidden, activation);
+    model.head(&DryRun, &scratch, gathered.view(), logits.reborrow())?;
+    // Sampled tokens, their log-probabilities and the top ones: small, and as wide as a client asks.
+    let scores = inner.matrix(sampled, 4 * MAX_SCORES, DType::F32);
+    drop((logits, gathered, scores));
+    drop(inner);
+    drop((hidden, _ids));
+    Ok(scratch.peak())
+}
+
+/// Top and named tokens that one position may be asked for.
+pub const MAX_SCORES: usize = 512;

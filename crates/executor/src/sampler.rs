@@ -1,0 +1,240 @@
+use models::Model;
+use ops::op::CountTokens;
+use ops::{EditLogits, GatherRows, Kernels, LogProbs, OpError, Penalise, Readback, Sample, SampleParams, TopLogProbs};
+use tensor::{DType, Scratch, View, ViewMut};
+
+use crate::DeviceLost;
+use crate::inputs::{Packed, Packer, ScoredToken, StepInputs};
+use crate::outcome::{OutcomeShape, ScoredBlock};
+use crate::tables::Tables;
+
+/// Prompt tokens whose logits are computed at once: bounds the scratch that scoring needs.
+pub(crate) const SCORED_AT_ONCE: usize = 32;
+
+/// Where the arrays of the rows that sample were staged.
+pub(crate) struct StagedSampling {
+    indices: Packed,
+    table_rows: Packed,
+    positions: Packed,
+    params: Packed,
+    temperatures: Packed,
+    chosen: Packed,
+    edits: Option<[Packed; 3]>,
+    nothing: Packed,
+    count: usize,
+    penalised: bool,
+    top: Option<usize>,
+}
+
+impl StagedSampling {
+    pub(crate) fn pack(inputs: &StepInputs, packer: &mut Packer) -> Self {
+        let sampled = &inputs.sampled;
+        let count = sampled.indices.len();
+        let params: Vec<u8> = bytemuck::cast_slice(&sampled.params).to_vec();
+        let edits = &inputs.edits;
+        Self {
+            indices: packer.row(&sampled.indices),
+            table_rows: packer.row(&sampled.table_rows),
+            positions: packer.row(&sampled.positions),
+            params: packer.matrix(&params, count),
+            temperatures: packer.row(&sampled.temperatures),
+            chosen: padded(sampled.chosen.iter().map(Vec::as_slice), packer),
+            edits: (!edits.rows.is_empty())
+                .then(|| [packer.row(&edits.rows), packer.row(&edits.tokens), packer.row(&edits.values)]),
+            nothing: packer.row::<u32>(&[]),
+            count,
+            penalised: sampled.params.iter().any(SampleParams::penalises),
+            top: sampled.top,
+        }
+    }
+}
+
+/// Where a slice of scored prompt tokens was staged.
+pub(crate) struct StagedScores {
+    indices: Packed,
+    own: Packed,
+    chosen: Packed,
+    temperatures: Packed,
+    count: usize,
+    top: usize,
+}
+
+impl StagedScores {
+    /// One slice for every [`SCORED_AT_ONCE`] tokens.
+    pub(crate) fn pack(scored: &[ScoredToken], packer: &mut Packer) -> Vec<Self> {
+        scored.chunks(SCORED_AT_ONCE).map(|slice| Self::pack_slice(slice, packer)).collect()
+    }
+
+    fn pack_slice(slice: &[ScoredToken], packer: &mut Packer) -> Self {
+        let count = slice.len();
+        let indices: Vec<u32> = slice.iter().map(|scored| scored.index).collect();
+        let own: Vec<u32> = slice.iter().map(|scored| scored.token).collect();
+        Self {
+            indices: packer.row(&indices),
+            own: packer.matrix(&own, count),
+            chosen: padded(slice.iter().map(|scored| scored.chosen.as_slice()), packer),
+            temperatures: packer.row(&vec![1.0f32; count]),
+            count,
+            top: slice.iter().map(|scored| scored.top).max().unwrap_or(0),
+        }
+    }
+}
+
+/// Lists of different lengths as one matrix; what is missing is token 0.
+fn padded<'t>(lists: impl Iterator<Item = &'t [u32]> + Clone, packer: &mut Packer) -> Packed {
+    let widest = lists.clone().map(<[u32]>::len).max().unwrap_or(0);
+    let count = lists.clone().count();
+    let mut matrix = vec![0u32; count * widest];
+    for (row, tokens) in lists.enumerate() {
+        matrix[row * widest..][..tokens.len()].copy_from_slice(tokens);
+    }
+    packer.matrix(&matrix, count)
+}
+
+/// Which tokens are scored in each row of logits.
+struct Targets<'a> {
+    /// `[rows, 1]`: the sampled or prompt token.
+    own: View<'a>,
+    /// `[rows, m]`: tokens the client named.
+    chosen: View<'a>,
+    temperatures: View<'a>,
+}
+
+/// What sampling works with.
+pub(crate) struct Sampler<'a> {
+    pub(crate) kernels: &'a dyn Kernels,
+    pub(crate) scratch: &'a Scratch,
+    pub(crate) model: &'a dyn Model,
+    /// `[tokens, hidden]`: what the forward left.
+    pub(crate) hidden: View<'a>,
+    /// The step's staged inputs.
+    pub(crate) staged: View<'a>,
+    /// Bytes of the readback in use.
+    pub(crate) fetched: usize,
+}
+
+impl Sampler<'_> {
+    /// Draws the sampled rows' tokens and starts their way to the host.
+    pub(crate) fn sample(
+        &mut self,
+        sampling: &StagedSampling,
+        tables: &mut Tables,
+        readback: &mut dyn Readback,
+        shape: &mut OutcomeShape,
+    ) -> Result<(), DeviceLost> {
+        let (count, vocabulary) = (sampling.count, tables.vocabulary);
+        if count == 0 {
+            return Ok(());
+        }
+        let staged = self.staged;
+        let scope = self.scratch.scope();
+        let mut logits = scope.matrix(count, vocabulary, DType::F32);
+        let mut tokens = scope.matrix(1, count, DType::U32);
+        self.logits(sampling.indices.view(staged), logits.reborrow())?;
+        if let Some([rows, columns, values]) = &sampling.edits {
+            let (rows, tokens, values) = (rows.view(staged), columns.view(staged), values.view(staged));
+            self.kernels.edit_logits(EditLogits { rows, tokens, values, logits: logits.reborrow() })?;
+        }
+        let (params, table_rows) = (sampling.params.view(staged), sampling.table_rows.view(staged));
+        if sampling.penalised {
+            let counts = tables.counts.view(0, tables.rows, vocabulary, DType::U16);
+            self.kernels.penalise(Penalise { counts, table_rows, params, logits: logits.reborrow() })?;
+        }
+        self.kernels.sample(Sample {
+            logits: logits.view(),
+            params,
+            positions: sampling.positions.view(staged),
+            table_rows,
+            out: tokens.reborrow(),
+            last: tables.last.view_mut(0, 1, tables.rows, DType::U32),
+        })?;
+        if sampling.penalised {
+            self.kernels.count_tokens(CountTokens {
+                clear: sampling.nothing.view(staged),
+                rows: table_rows,
+                tokens: tokens.view(),
+                counts: tables.counts.view_mut(0, tables.rows, vocabulary, DType::U16),
+            })?;
+        }
+        shape.tokens = self.fetch(tokens.view(), readback)?;
+        if let Some(top) = sampling.top {
+            let targets = Targets {
+                own: tokens.view().cast(0, count, 1, DType::U32),
+                chosen: sampling.chosen.view(staged),
+                temperatures: sampling.temperatures.view(staged),
+            };
+            shape.sampled = Some(self.score(logits.view(), &targets, top, readback)?);
+        }
+        Ok(())
+    }
+
+    /// Scores prompt tokens, some at a time.
+    pub(crate) fn score_prompt(
+        &mut self,
+        slices: &[StagedScores],
+        readback: &mut dyn Readback,
+        shape: &mut OutcomeShape,
+        vocabulary: usize,
+    ) -> Result<(), DeviceLost> {
+        for slice in slices {
+            let scope = self.scratch.scope();
+            let mut logits = scope.matrix(slice.count, vocabulary, DType::F32);
+            self.logits(slice.indices.view(self.staged), logits.reborrow())?;
+            let targets = Targets {
+                own: slice.own.view(self.staged),
+                chosen: slice.chosen.view(self.staged),
+                temperatures: slice.temperatures.view(self.staged),
+            };
+            shape.scored.push(self.score(logits.view(), &targets, slice.top, readback)?);
+        }
+        Ok(())
+    }
+
+    fn logits(&self, indices: View<'_>, logits: ViewMut<'_>) -> Result<(), OpError> {
+        let scope = self.scratch.scope();
+        let mut rows = scope.matrix(indices.cols(), self.hidden.cols(), self.hidden.dtype());
+        self.kernels.gather_rows(GatherRows { x: self.hidden, indices, out: rows.reborrow() })?;
+        self.model.head(self.kernels, self.scratch, rows.view(), logits)
+    }
+
+    fn score(
+        &mut self,
+        logits: View<'_>,
+        targets: &Targets<'_>,
+        top: usize,
+        readback: &mut dyn Readback,
+    ) -> Result<ScoredBlock, DeviceLost> {
+        let rows = logits.rows();
+        let scope = self.scratch.scope();
+        let mut own = scope.matrix(rows, 1, DType::F32);
+        let mut chosen = scope.matrix(rows, targets.chosen.cols(), DType::F32);
+        let mut top_tokens = scope.matrix(rows, top, DType::U32);
+        let mut top_log_probs = scope.matrix(rows, top, DType::F32);
+        let score = |targets_of, log_probs, top| {
+            let temperatures = targets.temperatures;
+            self.kernels.log_probs(LogProbs { logits, targets: targets_of, temperatures, log_probs, top })
+        };
+        let tops = (top > 0)
+            .then(|| TopLogProbs { tokens: top_tokens.reborrow(), log_probs: top_log_probs.reborrow() });
+        score(targets.own, own.reborrow(), tops)?;
+        if chosen.cols() > 0 {
+            score(targets.chosen, chosen.reborrow(), None)?;
+        }
+        Ok(ScoredBlock {
+            rows,
+            own: self.fetch(own.view(), readback)?,
+            chosen: self.fetch(chosen.view(), readback)?,
+            chosen_columns: chosen.cols(),
+            top_tokens: self.fetch(top_tokens.view(), readback)?,
+            top_log_probs: self.fetch(top_log_probs.view(), readback)?,
+            top,
+        })
+    }
+
+    fn fetch(&mut self, from: View<'_>, readback: &mut dyn Readback) -> Result<usize, DeviceLost> {
+        let offset = self.fetched;
+        readback.fetch(from, offset)?;
+        self.fetched = (offset + from.rows() * from.cols() * from.dtype().size()).next_multiple_of(8);
+        Ok(offset)
+    }
+}
