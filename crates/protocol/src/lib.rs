@@ -5,4 +5,7 @@
 //! for absence, wrong types are reported with their path. There is no HTTP here, no policy, and no
 //! knowledge of what a field does.
 
+pub mod json;
+pub mod native;
+pub mod openai;
 pub mod sse;

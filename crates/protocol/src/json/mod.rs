@@ -1,0 +1,14 @@
+//! JSON from strangers: parsed within a budget, read with the path of every mistake.
+
+mod one_or_many;
+mod parse;
+mod path;
+mod read;
+mod record;
+mod scalar;
+
+pub use one_or_many::OneOrMany;
+pub use parse::{Json, SyntaxError};
+pub use path::Path;
+pub use read::{Fields, FromFields, FromJson, ReadError, read};
+pub(crate) use record::record;

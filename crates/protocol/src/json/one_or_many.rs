@@ -1,0 +1,203 @@
+use serde::Serialize;
+
+use super::{FromJson, Json, Path, ReadError};
+
+/// A value for one request, or a list with one for each request of a batch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum OneOrMany<T> {
+    /// For one request, or for all of a batch.
+    One(T),
+    /// One each.
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    /// The values in order.
+    pub fn into_vec(self) -> Vec<T> {
+        match self {
+            Self::One(value) => vec![value],
+            Self::Many(values) => values,
+        }
+    }
+}
+
+impl<T: FromJson> FromJson for OneOrMany<T> {
+    fn one() -> String {
+        format!("{} or a list of {}", T::one(), T::many())
+    }
+
+    fn many() -> String {
+        format!("{} or lists of {}", T::many(), T::many())
+    }
+
+    fn fits(json: &Json) -> bool {
+        T::fits(json) || Vec::<T>::fits(json)
+    }
+
+    fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
+        if T::fits(&json) {
+            return T::from_json(json, path).map(Self::One);
+        }
+        match json {
+            list @ (Json::Ints(_) | Json::List(_)) => Vec::from_json(list, path).map(Self::Many),
+            other => Err(ReadError::mismatch(Self::one(), &other, path)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{read, record};
+
+    record! {
+        /// A request for tests.
+        struct Sample {
+            /// Texts.
+            text: OneOrMany<String>,
+            /// Tokens.
+            ids: OneOrMany<Vec<i64>>,
+            /// A number.
+            top_p: f64,
+            /// A count.
+            n: i64,
+            /// A seed.
+            seed: u64,
+            /// A switch.
+            stream: bool,
+            /// More of the same.
+            inner: OneOrMany<Sample2>,
+            .. /// Members of a group.
+            group: Group,
+        }
+    }
+
+    record! {
+        /// Nested.
+        struct Sample2 {
+            /// A number.
+            top_p: f64,
+        }
+    }
+
+    record! {
+        /// A group.
+        struct Group {
+            /// Texts, some absent.
+            names: Vec<Option<String>>,
+        }
+    }
+
+    fn check(text: &str) -> String {
+        match read::<Sample>(text.as_bytes()) {
+            Ok(sample) => serde_json::to_string(&sample).unwrap(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_is_understood_is_written_the_same_way() {
+        for text in [
+            "{}",
+            r#"{"text":"a"}"#,
+            r#"{"text":["a","b"]}"#,
+            r#"{"ids":[1,2]}"#,
+            r#"{"ids":[[1,2],[3]]}"#,
+            r#"{"ids":[]}"#,
+            r#"{"top_p":0.5,"n":2,"seed":18446744073709551615,"stream":true}"#,
+            r#"{"inner":{"top_p":0.5}}"#,
+            r#"{"inner":[{"top_p":0.5},{}]}"#,
+            r#"{"names":["a",null]}"#,
+        ] {
+            assert_eq!(check(text), text);
+        }
+    }
+
+    #[test]
+    fn nulls_unknown_members_and_whole_floats_are_accepted() {
+        let cases = [
+            (
+                r#"{"text":null,"ids":null,"inner":null,"names":null}"#,
+                "{}",
+            ),
+            (r#"{"unknown":[1,{"a":2}],"n":1}"#, r#"{"n":1}"#),
+            (r#"{"n":3.0}"#, r#"{"n":3}"#),
+            (r#"{"top_p":1}"#, r#"{"top_p":1.0}"#),
+            (r#"{"n":1,"n":2}"#, r#"{"n":2}"#),
+            (r#"{"seed":-1}"#, r#"{"seed":18446744073709551615}"#),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(check(text), expected);
+        }
+    }
+
+    #[test]
+    fn wrong_types_are_reported_with_their_path() {
+        let cases = [
+            ("[]", "expected an object, got a list"),
+            ("1", "expected an object, got an integer"),
+            (
+                r#"{"text":1}"#,
+                "text: expected a string or a list of strings, got an integer",
+            ),
+            (
+                r#"{"text":["a",1]}"#,
+                "text[1]: expected a string, got an integer",
+            ),
+            (
+                r#"{"text":[["a"]]}"#,
+                "text[0]: expected a string, got a list",
+            ),
+            (
+                r#"{"ids":"a"}"#,
+                "ids: expected a list of integers or a list of lists of integers, got a string",
+            ),
+            (
+                r#"{"ids":[1,"a"]}"#,
+                "ids[1]: expected an integer, got a string",
+            ),
+            (
+                r#"{"ids":[[1],["a"]]}"#,
+                "ids[1][0]: expected an integer, got a string",
+            ),
+            (
+                r#"{"ids":[[1],2]}"#,
+                "ids[1]: expected a list of integers, got an integer",
+            ),
+            (
+                r#"{"top_p":"0.5"}"#,
+                "top_p: expected a number, got a string",
+            ),
+            (r#"{"n":1.5}"#, "n: expected an integer, got a number"),
+            (r#"{"n":true}"#, "n: expected an integer, got a boolean"),
+            (
+                r#"{"stream":1}"#,
+                "stream: expected a boolean, got an integer",
+            ),
+            (
+                r#"{"inner":{"top_p":[]}}"#,
+                "inner.top_p: expected a number, got a list",
+            ),
+            (
+                r#"{"inner":[{},{"top_p":{}}]}"#,
+                "inner[1].top_p: expected a number, got an object",
+            ),
+            (
+                r#"{"inner":"x"}"#,
+                "inner: expected an object or a list of objects, got a string",
+            ),
+            (
+                r#"{"names":[1]}"#,
+                "names[0]: expected a string, got an integer",
+            ),
+            (
+                r#"{"n":"#,
+                "the body is not valid JSON: EOF while parsing a value at line 1 column 5",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(check(text), expected);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+use std::fmt;
+
+use super::{Json, Path, SyntaxError};
+
+/// The document is not what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// It is not JSON at all.
+    Syntax(SyntaxError),
+    /// A value has the wrong type.
+    Type {
+        /// Where it stands; empty for the document itself.
+        path: String,
+        /// What should stand there.
+        expected: String,
+        /// What stands there.
+        found: &'static str,
+    },
+}
+
+impl ReadError {
+    /// Something else than `expected` stands at `path`.
+    pub fn mismatch(expected: impl Into<String>, found: &Json, path: &Path<'_>) -> Self {
+        Self::Type {
+            path: path.to_string(),
+            expected: expected.into(),
+            found: found.kind(),
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax(error) => write!(f, "the body is not valid JSON: {error}"),
+            Self::Type {
+                path,
+                expected,
+                found,
+            } => {
+                if !path.is_empty() {
+                    write!(f, "{path}: ")?;
+                }
+                write!(f, "expected {expected}, got {found}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// A value that can be read from JSON.
+pub trait FromJson: Sized {
+    /// What one is called in messages: "a string".
+    fn one() -> String;
+
+    /// What several are called: "strings".
+    fn many() -> String;
+
+    /// Whether the value has the outer form of one.
+    fn fits(json: &Json) -> bool;
+
+    /// Reads one that stands at `path`.
+    fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError>;
+}
+
+/// A value that is read from the members of an object it may share with others.
+pub trait FromFields: Sized {
+    /// Takes the members it knows.
+    fn from_fields(fields: &mut Fields<'_>) -> Result<Self, ReadError>;
+}
+
+/// The members of an object that are still to be read.
+#[derive(Debug)]
+pub struct Fields<'a> {
+    members: Vec<(String, Json)>,
+    path: &'a Path<'a>,
+}
+
+impl<'a> Fields<'a> {
+    /// The members of the object at `path`.
+    pub fn new(json: Json, path: &'a Path<'a>) -> Result<Self, ReadError> {
+        match json {
+            Json::Object(members) => Ok(Self { members, path }),
+            other => Err(ReadError::mismatch("an object", &other, path)),
+        }
+    }
+
+    /// Takes a member; `None` when it is absent or null. Of several, the last counts.
+    pub fn take<T: FromJson>(&mut self, key: &str) -> Result<Option<T>, ReadError> {
+        let member = self.members.iter_mut().rev().find(|(name, _)| name == key);
+        match member.map(|(_, value)| std::mem::replace(value, Json::Null)) {
+            None | Some(Json::Null) => Ok(None),
+            Some(value) => T::from_json(value, &Path::Key(self.path, key)).map(Some),
+        }
+    }
+}
+
+/// Reads a whole document.
+pub fn read<T: FromJson>(text: &[u8]) -> Result<T, ReadError> {
+    let json = Json::parse(text).map_err(ReadError::Syntax)?;
+    T::from_json(json, &Path::Root)
+}

@@ -1,0 +1,220 @@
+use serde_json::{Map, Value};
+
+use super::{FromJson, Json, Path, ReadError};
+
+impl FromJson for bool {
+    fn one() -> String {
+        "a boolean".to_owned()
+    }
+
+    fn many() -> String {
+        "booleans".to_owned()
+    }
+
+    fn fits(json: &Json) -> bool {
+        matches!(json, Json::Bool(_))
+    }
+
+    fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
+        match json {
+            Json::Bool(value) => Ok(value),
+            other => Err(ReadError::mismatch(Self::one(), &other, path)),
+        }
+    }
+}
+
+/// Whole numbers may be written with a fraction of zero, as some clients do.
+fn whole(value: f64) -> Option<i64> {
+    (value.fract() == 0.0 && value.abs() < 9.0e15).then_some(value as i64)
+}
+
+impl FromJson for i64 {
+    fn one() -> String {
+        "an integer".to_owned()
+    }
+
+    fn many() -> String {
+        "integers".to_owned()
+    }
+
+    fn fits(json: &Json) -> bool {
+        matches!(json, Json::Int(_) | Json::Large(_) | Json::Float(_))
+    }
+
+    fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
+        match json {
+            Json::Int(value) => Ok(value),
+            Json::Large(_) => Ok(i64::MAX),
+            Json::Float(value) => whole(value)
+                .ok_or_else(|| ReadError::mismatch(Self::one(), &Json::Float(value), path)),
+            other => Err(ReadError::mismatch(Self::one(), &other, path)),
+        }
+    }
+}
+
+/// An integer of which only the bits matter: negative ones wrap.
+impl FromJson for u64 {
+    fn one() -> String {
+        i64::one()
+    }
+
+    fn many() -> String {
+        i64::many()
+    }
+
+    fn fits(json: &Json) -> bool {
+        i64::fits(json)
+    }
+
+    fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
+        match json {
+            Json::Large(value) => Ok(value),
+            other => Ok(i64::from_json(other, path)? as u64),
+        }
+    }
+}
+
+impl FromJson for f64 {
+    fn one() -> String {
+        "a number".to_owned()
+    }
+
+    fn many() -> String {
+        "numbers".to_owned()
+    }
+
+    fn fits(json: &Json) -> bool {
+        matches!(json, Json::Int(_) | Json::Large(_) | Json::Float(_))
+    }
+
+    fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
+        match json {
+            Json::Int(value) => Ok(value as f64),
+            Json::Large(value) => Ok(value as f64),
+            Json::Float(value) => Ok(value),
+            other => Err(ReadError::mismatch(Self::one(), &other, path)),
+        }
+    }
+}
+
+impl FromJson for String {
+    fn one() -> String {
+        "a string".to_owned()
+    }
+
+    fn many() -> String {
+        "strings".to_owned()
+    }
+
+    fn fits(json: &Json) -> bool {
+        matches!(json, Json::String(_))
+    }
+
+    fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
+        match json {
+            Json::String(value) => Ok(value),
+            other => Err(ReadError::mismatch(Self::one(), &other, path)),
+        }
+    }
+}
+
+impl<T: FromJson> FromJson for Vec<T> {
+    fn one() -> String {
+        format!("a list of {}", T::many())
+    }
+
+    fn many() -> String {
+        format!("lists of {}", T::many())
+    }
+
+    /// An empty list fits; any other is told by its first element.
+    fn fits(json: &Json) -> bool {
+        match json {
+            Json::Ints(values) => values
+                .first()
+                .is_none_or(|&value| T::fits(&Json::Int(value))),
+            Json::List(values) => values.first().is_none_or(T::fits),
+            _ => false,
+        }
+    }
+
+    fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
+        let read = |(index, value)| T::from_json(value, &Path::Index(path, index));
+        match json {
+            Json::Ints(values) => values
+                .into_iter()
+                .map(Json::Int)
+                .enumerate()
+                .map(read)
+                .collect(),
+            Json::List(values) => values.into_iter().enumerate().map(read).collect(),
+            other => Err(ReadError::mismatch(Self::one(), &other, path)),
+        }
+    }
+}
+
+/// Null elements of a list.
+impl<T: FromJson> FromJson for Option<T> {
+    fn one() -> String {
+        T::one()
+    }
+
+    fn many() -> String {
+        T::many()
+    }
+
+    fn fits(json: &Json) -> bool {
+        matches!(json, Json::Null) || T::fits(json)
+    }
+
+    fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
+        match json {
+            Json::Null => Ok(None),
+            other => T::from_json(other, path).map(Some),
+        }
+    }
+}
+
+/// Anything.
+impl FromJson for Value {
+    fn one() -> String {
+        "a value".to_owned()
+    }
+
+    fn many() -> String {
+        "values".to_owned()
+    }
+
+    fn fits(_: &Json) -> bool {
+        true
+    }
+
+    fn from_json(json: Json, _: &Path<'_>) -> Result<Self, ReadError> {
+        Ok(json.into())
+    }
+}
+
+/// Any object.
+impl FromJson for Map<String, Value> {
+    fn one() -> String {
+        "an object".to_owned()
+    }
+
+    fn many() -> String {
+        "objects".to_owned()
+    }
+
+    fn fits(json: &Json) -> bool {
+        matches!(json, Json::Object(_))
+    }
+
+    fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
+        match json {
+            Json::Object(members) => Ok(members
+                .into_iter()
+                .map(|(key, value)| (key, value.into()))
+                .collect()),
+            other => Err(ReadError::mismatch(Self::one(), &other, path)),
+        }
+    }
+}

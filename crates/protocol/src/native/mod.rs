@@ -1,0 +1,23 @@
+//! The native API: `/generate` and what surrounds it.
+
+mod admin;
+mod cumulative;
+mod finish;
+mod generate;
+mod info;
+mod log_probs;
+mod meta_info;
+mod sampling_params;
+mod tokenize;
+
+pub use admin::{AbortRequest, FlushCacheQuery, Load, LoadsQuery};
+pub use cumulative::CumulativeEvent;
+pub use finish::{FinishReason, Matched};
+pub use generate::{ErrorBody, ErrorMessage, GenerateRequest, GenerateResponse};
+pub use info::ModelInfo;
+pub use log_probs::{LogProb, LogProbs};
+pub use meta_info::{MetaInfo, Timing};
+pub use sampling_params::SamplingParams;
+pub use tokenize::{
+    DetokenizeRequest, DetokenizeResponse, Each, TokenizeRequest, TokenizeResponse,
+};

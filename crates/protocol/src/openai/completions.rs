@@ -1,0 +1,26 @@
+use serde_json::Value;
+
+use super::{Controls, Prompt};
+use crate::json::{OneOrMany, record};
+
+record! {
+    /// The body of `/v1/completions`.
+    pub struct CompletionRequest {
+        /// What to continue.
+        prompt: OneOrMany<Prompt>,
+        /// Most tokens to generate.
+        max_tokens: i64,
+        /// How many likeliest tokens per position; absent for no log-probabilities at all.
+        logprobs: i64,
+        /// Whether the prompt is part of the answer.
+        echo: bool,
+        /// Ignored.
+        best_of: i64,
+        /// The text after the gap to fill.
+        suffix: String,
+        /// The output must be JSON of this schema.
+        json_schema: Value,
+        .. /// What chats have too.
+        controls: Controls,
+    }
+}
