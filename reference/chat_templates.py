@@ -1,0 +1,93 @@
+"""Renders our conversations with every chat template, as transformers does, and writes what came out.
+
+    python reference/chat_templates.py [--texts FOLDER]
+
+Needs `pip install transformers jinja2`. Templates are read from ../shared/data/chat-templates and are not
+ours, so only hashes of what they render are written, to crates/text/tests/goldens/chat_templates.json.
+A Python error inside a template ("failed") is no promise:
+some operations that Python refuses are harmless, such as a loop over None. With --texts the texts themselves go to a folder, to look at differences.
+"""
+
+import argparse
+import hashlib
+import json
+import pathlib
+from datetime import datetime, timezone
+
+import jinja2
+import transformers
+from transformers.utils import chat_template_utils
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GOLDENS = ROOT / "crates/text/tests/goldens"
+TEMPLATES = ROOT.parent / "shared/data/chat-templates"
+
+
+def fixed_clock(seconds):
+    moment = datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
+
+    class Clock:
+        @staticmethod
+        def now():
+            return moment
+
+    return Clock
+
+
+def render(source, case, world):
+    tools = case.get("tools")
+    rendered, _ = chat_template_utils.render_jinja_template(
+        conversations=[json.loads(json.dumps(case["messages"]))],
+        tools=world["tools"] if tools else ([] if tools is False else None),
+        chat_template=source,
+        add_generation_prompt=case.get("add_generation_prompt", True),
+        continue_final_message=case.get("continue_final_message", False),
+        **{**world["special"], **case.get("kwargs", {})},
+    )
+    return rendered[0]
+
+
+def outcome(source, case, world):
+    """What came of a rendering: a text, a refusal by the template itself, or a Python error inside of it."""
+    try:
+        return "rendered", render(source, case, world)
+    except Exception as error:
+        if type(error) is jinja2.exceptions.TemplateError:
+            return "refused", str(error)
+        return "failed", f"{type(error).__name__}: {error}"
+
+
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--texts", type=pathlib.Path)
+    args = parser.parse_args()
+    world = json.loads((GOLDENS / "conversations.json").read_text())
+    chat_template_utils.datetime = fixed_clock(world["now"])
+    golden = {
+        "made_with": {"transformers": transformers.__version__, "jinja2": jinja2.__version__},
+        "templates": {},
+    }
+    for path in sorted(TEMPLATES.glob("*.jinja")):
+        source = path.read_text()
+        results = {}
+        for case in world["cases"]:
+            kind, text = outcome(source, case, world)
+            results[case["name"]] = kind if kind == "failed" else f"{kind} {digest(text)}"
+            if args.texts:
+                folder = args.texts / path.stem
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"{case['name']}.{kind}").write_text(text)
+        golden["templates"][path.name] = {
+            "source": digest(source),
+            "rendered": results,
+        }
+    text = json.dumps(golden, indent=1, ensure_ascii=False)
+    (GOLDENS / "chat_templates.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
