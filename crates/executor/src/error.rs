@@ -9,7 +9,9 @@ pub struct DeviceLost {
 impl DeviceLost {
     /// From whatever the device or its thread said.
     pub fn because(cause: impl ToString) -> Self {
-        Self { message: cause.to_string() }
+        Self {
+            message: cause.to_string(),
+        }
     }
 }
 

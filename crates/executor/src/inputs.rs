@@ -131,7 +131,8 @@ impl StepInputs {
     fn take_tokens(&mut self, row: &RowPlan, tables: &Tables, page_size: PageSize) {
         match &row.input {
             RowInput::Prompt(history, range) => {
-                self.ids.extend_from_slice(&history[range.start as usize..range.end as usize]);
+                self.ids
+                    .extend_from_slice(&history[range.start as usize..range.end as usize]);
             }
             RowInput::LastSampled => self.ids.push(ResolveTokens::LAST + row.row.0),
         }
@@ -153,7 +154,9 @@ impl StepInputs {
         let state = tables.state(row.row);
         let first = self.ids.len() as u32 - row.tokens();
         for position in row.scored.clone() {
-            let asked = state.log_probs().map(|asked| (asked.token_ids.as_slice(), asked.top as usize));
+            let asked = state
+                .log_probs()
+                .map(|asked| (asked.token_ids.as_slice(), asked.top as usize));
             let (chosen, top) = asked.unwrap_or((&[], 0));
             self.scored.push(ScoredToken {
                 index: first + position - 1 - row.start,
@@ -180,7 +183,11 @@ impl StepInputs {
         sampled.positions.push(position);
         sampled.params.push(state.sample);
         sampled.temperatures.push(state.sample.temperature);
-        sampled.chosen.push(state.log_probs().map_or_else(Vec::new, |asked| asked.token_ids.clone()));
+        sampled.chosen.push(
+            state
+                .log_probs()
+                .map_or_else(Vec::new, |asked| asked.token_ids.clone()),
+        );
         if let Some(asked) = state.log_probs() {
             sampled.top = Some(sampled.top.unwrap_or(0).max(asked.top as usize));
         }
@@ -238,7 +245,12 @@ impl Packer {
         self.bytes.resize(offset, 0);
         self.bytes.extend_from_slice(bytemuck::cast_slice(values));
         let cols = if rows == 0 { 0 } else { values.len() / rows };
-        Packed { offset, rows, cols, dtype: T::DTYPE }
+        Packed {
+            offset,
+            rows,
+            cols,
+            dtype: T::DTYPE,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -22,13 +22,21 @@ impl KvMemory {
         let (slots, dtype) = (config.slots(), config.kv_dtype);
         let bytes = 2 * spec.layers * slots * spec.heads.kv_width() * dtype.size();
         let buffer = device.allocate(bytes, "keys and values")?;
-        Ok(Self { buffer, layers: spec.layers, slots, heads: spec.heads, dtype })
+        Ok(Self {
+            buffer,
+            layers: spec.layers,
+            slots,
+            heads: spec.heads,
+            dtype,
+        })
     }
 
     /// Keys and values of every layer, keys first.
     pub(crate) fn matrices(&mut self) -> Vec<ViewMut<'_>> {
         let (count, width) = (2 * self.layers, self.heads.kv_width());
-        let mut rest = self.buffer.view_mut(0, count * self.slots, width, self.dtype);
+        let mut rest = self
+            .buffer
+            .view_mut(0, count * self.slots, width, self.dtype);
         let mut matrices = Vec::with_capacity(count);
         for _ in 0..count {
             let (first, others) = rest.split_rows(self.slots);

@@ -22,13 +22,20 @@ impl LocalExecutor {
         let (pending_outbox, pending) = channel();
         let (readbacks, free) = channel();
         for _ in 0..=config.run_ahead {
-            readbacks.send(rank.new_readback(config)?).expect("the receiver is at hand");
+            readbacks
+                .send(rank.new_readback()?)
+                .expect("the receiver is at hand");
         }
         let thread = std::thread::Builder::new()
             .name("rank-0".into())
             .spawn(move || run_rank(rank, &plan_inbox, &free, &pending_outbox))
             .map_err(DeviceLost::because)?;
-        Ok(Self { plans: Some(plans), pending, readbacks, thread: Some(thread) })
+        Ok(Self {
+            plans: Some(plans),
+            pending,
+            readbacks,
+            thread: Some(thread),
+        })
     }
 }
 
@@ -51,12 +58,16 @@ fn run_rank(
 impl Executor for LocalExecutor {
     fn submit(&mut self, plan: StepPlan) -> Result<(), DeviceLost> {
         let plans = self.plans.as_ref().expect("open until dropped");
-        plans.send(plan).map_err(|_| DeviceLost::because("the rank's thread has ended"))
+        plans
+            .send(plan)
+            .map_err(|_| DeviceLost::because("the rank's thread has ended"))
     }
 
     fn next_outcome(&mut self) -> Result<StepOutcome, DeviceLost> {
-        let pending =
-            self.pending.recv().map_err(|_| DeviceLost::because("the rank's thread has ended"))??;
+        let pending = self
+            .pending
+            .recv()
+            .map_err(|_| DeviceLost::because("the rank's thread has ended"))??;
         let (outcome, readback) = pending.wait()?;
         // A rank that is gone needs no readback.
         let _ = self.readbacks.send(readback);

@@ -26,13 +26,20 @@ impl MemoryPlan {
 }
 
 /// Bytes of scratch that the largest step needs: the model's own forward, run dry.
-pub fn measure_scratch(model: &dyn Model, config: &ExecutorConfig, activation: DType) -> Result<usize, OpError> {
+pub fn measure_scratch(
+    model: &dyn Model,
+    config: &ExecutorConfig,
+    activation: DType,
+) -> Result<usize, OpError> {
     let (tokens, rows) = (config.max_step_tokens, config.max_rows);
     let scratch = Scratch::measuring();
     let nowhere = Buffer::nowhere(usize::MAX / 4);
     let words = |rows: usize, cols: usize| nowhere.view(0, rows, cols, DType::U32);
     let spec = model.spec();
-    let (mut keys, mut values) = (Buffer::nowhere(usize::MAX / 4), Buffer::nowhere(usize::MAX / 4));
+    let (mut keys, mut values) = (
+        Buffer::nowhere(usize::MAX / 4),
+        Buffer::nowhere(usize::MAX / 4),
+    );
     let width = spec.heads.kv_width();
     let cache = KvCache::new(
         keys.view_mut(0, config.slots(), width, config.kv_dtype),
@@ -57,19 +64,16 @@ pub fn measure_scratch(model: &dyn Model, config: &ExecutorConfig, activation: D
         kv: &kv,
     };
     let scope = scratch.scope();
-    let _ids = scope.matrix(1, tokens, DType::U32);
+    let mut _ids = scope.matrix(1, tokens, DType::U32);
     let mut hidden = scope.matrix(tokens, spec.hidden, activation);
     model.forward(&step, hidden.reborrow())?;
     let sampled = rows.max(SCORED_AT_ONCE);
-    let inner = scratch.scope();
+    let inner = scope.scope();
     let mut logits = inner.matrix(sampled, spec.vocabulary, DType::F32);
     let gathered = inner.matrix(sampled, spec.hidden, activation);
     model.head(&DryRun, &scratch, gathered.view(), logits.reborrow())?;
-    // Sampled tokens, their log-probabilities and the top ones: small, and as wide as a client asks.
-    let scores = inner.matrix(sampled, 4 * MAX_SCORES, DType::F32);
-    drop((logits, gathered, scores));
-    drop(inner);
-    drop((hidden, _ids));
+    // Sampled tokens, their log-probabilities and the top ones.
+    inner.matrix(sampled, 3 * MAX_SCORES, DType::F32);
     Ok(scratch.peak())
 }
 

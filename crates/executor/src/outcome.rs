@@ -59,13 +59,27 @@ impl ScoredBlock {
     fn read(&self, bytes: &[u8], row: usize, token: u32, wanted: &Wanted) -> TokenLogProbs {
         let top = (0..wanted.top.min(self.top)).map(|place| {
             let at = 4 * (row * self.top + place);
-            (word(bytes, self.top_tokens + at), float(bytes, self.top_log_probs + at))
+            (
+                word(bytes, self.top_tokens + at),
+                float(bytes, self.top_log_probs + at),
+            )
         });
         let chosen = wanted.chosen.iter().enumerate().map(|(column, &token)| {
-            (token, float(bytes, self.chosen + 4 * (row * self.chosen_columns + column)))
+            (
+                token,
+                float(
+                    bytes,
+                    self.chosen + 4 * (row * self.chosen_columns + column),
+                ),
+            )
         });
         let log_prob = float(bytes, self.own + 4 * row);
-        TokenLogProbs { token, log_prob, top: top.collect(), chosen: chosen.collect() }
+        TokenLogProbs {
+            token,
+            log_prob,
+            top: top.collect(),
+            chosen: chosen.collect(),
+        }
     }
 }
 
@@ -74,22 +88,37 @@ impl OutcomeShape {
     pub(crate) fn of(plan: &StepPlan, tables: &Tables) -> Self {
         let rows = plan.rows.iter().map(|row| {
             let state = tables.state(row.row);
-            let wanted = state
-                .log_probs()
-                .map(|asked| Wanted { top: asked.top as usize, chosen: asked.token_ids.clone() });
+            let wanted = state.log_probs().map(|asked| Wanted {
+                top: asked.top as usize,
+                chosen: asked.token_ids.clone(),
+            });
             let scored = row.scored.clone().map(|position| {
-                let wanted = wanted.clone().unwrap_or(Wanted { top: 0, chosen: Vec::new() });
+                let wanted = wanted.clone().unwrap_or(Wanted {
+                    top: 0,
+                    chosen: Vec::new(),
+                });
                 (state.open.history[position as usize], wanted)
             });
             let scored = scored.collect();
-            RowShape { row: row.row, samples: row.sample != Sample::No, wanted, scored }
+            RowShape {
+                row: row.row,
+                samples: row.sample != Sample::No,
+                wanted,
+                scored,
+            }
         });
-        Self { rows: rows.collect(), ..Self::default() }
+        Self {
+            rows: rows.collect(),
+            ..Self::default()
+        }
     }
 
     fn outcome(&self, id: StepId, bytes: &[u8]) -> StepOutcome {
         let mut sampled_so_far = 0;
-        let mut scored_so_far = self.scored.iter().flat_map(|block| (0..block.rows).map(move |row| (block, row)));
+        let mut scored_so_far = self
+            .scored
+            .iter()
+            .flat_map(|block| (0..block.rows).map(move |row| (block, row)));
         let rows = self.rows.iter().map(|row| {
             let prompt_log_probs = row
                 .scored
@@ -103,15 +132,25 @@ impl OutcomeShape {
             if row.samples {
                 let token = word(bytes, self.tokens + 4 * sampled_so_far);
                 let log_probs = row.wanted.as_ref().map(|wanted| {
-                    let block = self.sampled.as_ref().expect("scores were computed, since a row wants them");
+                    let block = self
+                        .sampled
+                        .as_ref()
+                        .expect("scores were computed, since a row wants them");
                     block.read(bytes, sampled_so_far, token, wanted)
                 });
                 sampled.push(SampledToken { token, log_probs });
                 sampled_so_far += 1;
             }
-            RowOutcome { row: row.row, sampled, prompt_log_probs }
+            RowOutcome {
+                row: row.row,
+                sampled,
+                prompt_log_probs,
+            }
         });
-        StepOutcome { id, rows: rows.collect() }
+        StepOutcome {
+            id,
+            rows: rows.collect(),
+        }
     }
 }
 

@@ -6,8 +6,9 @@ use tensor::{DType, Scratch, View};
 
 use crate::inputs::{Packed, Packer, StepInputs};
 use crate::kv_memory::KvMemory;
+use crate::memory_plan::MAX_SCORES;
 use crate::outcome::{OutcomeShape, Pending};
-use crate::sampler::{Sampler, StagedSampling, StagedScores};
+use crate::sampler::{SCORED_AT_ONCE, Sampler, StagedSampling, StagedScores};
 use crate::tables::Tables;
 use crate::{DeviceLost, ExecutorConfig, MemoryPlan, measure_scratch};
 
@@ -21,6 +22,8 @@ pub struct Rank {
     tables: Tables,
     staging: Box<dyn Staging>,
     staging_bytes: usize,
+    /// What the results of any step take that scores no prompt.
+    readback_bytes: usize,
     inputs: StepInputs,
     packer: Packer,
     memory: MemoryPlan,
@@ -71,6 +74,7 @@ impl Rank {
             tables,
             staging,
             staging_bytes,
+            readback_bytes: readback_bytes(config.max_rows, MAX_SCORES, 0, 0),
             inputs: StepInputs::default(),
             packer: Packer::default(),
             memory,
@@ -87,14 +91,34 @@ impl Rank {
         self.device.as_ref()
     }
 
-    /// Memory for the results of steps; one is needed for each step in flight.
-    pub(crate) fn new_readback(&self, config: &ExecutorConfig) -> Result<Box<dyn Readback>, DeviceError> {
-        let scores = 8 * crate::memory_plan::MAX_SCORES * (config.max_rows + config.max_step_tokens.min(4096));
-        self.device.readback(64 * 1024 + 16 * config.max_rows + scores)
+    /// Memory for the results of a step; one is needed for each step in flight.
+    pub(crate) fn new_readback(&self) -> Result<Box<dyn Readback>, DeviceError> {
+        self.device.readback(self.readback_bytes)
+    }
+
+    /// A step that scores much of a prompt gets more room; later steps keep it.
+    fn with_room(&self, readback: Box<dyn Readback>) -> Result<Box<dyn Readback>, DeviceError> {
+        let (sampled, scored) = (&self.inputs.sampled, &self.inputs.scored);
+        let columns = |top: usize, chosen: usize| 2 * top + chosen + 1;
+        let widest = scored
+            .iter()
+            .map(|token| columns(token.top, token.chosen.len()))
+            .max()
+            .unwrap_or(0);
+        let needed = readback_bytes(sampled.indices.len(), MAX_SCORES, scored.len(), widest);
+        if scored.is_empty() {
+            Ok(readback)
+        } else {
+            self.device.readback(needed)
+        }
     }
 
     /// Enqueues one step.
-    pub(crate) fn run(&mut self, plan: &StepPlan, mut readback: Box<dyn Readback>) -> Result<Pending, DeviceLost> {
+    pub(crate) fn run(
+        &mut self,
+        plan: &StepPlan,
+        mut readback: Box<dyn Readback>,
+    ) -> Result<Pending, DeviceLost> {
         self.inputs.collect(plan, &mut self.tables, self.page_size);
         let mut shape = OutcomeShape::of(plan, &self.tables);
         self.copy_pages(&plan.copies)?;
@@ -102,7 +126,11 @@ impl Rank {
         self.update_tables(&staged)?;
         self.forward_and_sample(&staged, readback.as_mut(), &mut shape)?;
         readback.seal()?;
-        Ok(Pending { id: plan.id, readback, shape })
+        Ok(Pending {
+            id: plan.id,
+            readback,
+            shape,
+        })
     }
 
     fn stage(&mut self) -> Result<Staged, DeviceLost> {
@@ -119,10 +147,20 @@ impl Rank {
             table_rows: packer.row(&inputs.table_rows),
             sampling: StagedSampling::pack(inputs, packer),
             scores: StagedScores::pack(&inputs.scored, packer),
-            pages: (!pages.rows.is_empty())
-                .then(|| [packer.row(&pages.rows), packer.row(&pages.columns), packer.row(&pages.pages)]),
-            counted: (!counted.clear.is_empty())
-                .then(|| [packer.row(&counted.clear), packer.row(&counted.rows), packer.row(&counted.tokens)]),
+            pages: (!pages.rows.is_empty()).then(|| {
+                [
+                    packer.row(&pages.rows),
+                    packer.row(&pages.columns),
+                    packer.row(&pages.pages),
+                ]
+            }),
+            counted: (!counted.clear.is_empty()).then(|| {
+                [
+                    packer.row(&counted.clear),
+                    packer.row(&counted.rows),
+                    packer.row(&counted.tokens),
+                ]
+            }),
         };
         if packer.len() > self.staging_bytes {
             self.staging_bytes = packer.len().next_power_of_two();
@@ -139,7 +177,12 @@ impl Rank {
                 rows: rows.view(device),
                 columns: columns.view(device),
                 pages: pages.view(device),
-                table: self.tables.pages.view_mut(0, self.tables.rows, self.tables.columns, DType::U32),
+                table: self.tables.pages.view_mut(
+                    0,
+                    self.tables.rows,
+                    self.tables.columns,
+                    DType::U32,
+                ),
             })?;
         }
         if let Some([clear, rows, tokens]) = &staged.counted {
@@ -148,7 +191,10 @@ impl Rank {
                 clear: clear.view(device),
                 rows: rows.view(device),
                 tokens: tokens.view(device),
-                counts: self.tables.counts.view_mut(0, table_rows, vocabulary, DType::U16),
+                counts: self
+                    .tables
+                    .counts
+                    .view_mut(0, table_rows, vocabulary, DType::U16),
             })?;
         }
         Ok(())
@@ -197,7 +243,12 @@ impl Rank {
                 starts: staged.starts.view(inputs),
                 lengths: staged.lengths.view(inputs),
                 table_rows: staged.table_rows.view(inputs),
-                page_table: self.tables.pages.view(0, self.tables.rows, self.tables.columns, DType::U32),
+                page_table: self.tables.pages.view(
+                    0,
+                    self.tables.rows,
+                    self.tables.columns,
+                    DType::U32,
+                ),
                 page_size: self.page_size.tokens() as usize,
                 max_query: self.inputs.max_query,
             },
@@ -213,8 +264,26 @@ impl Rank {
             fetched: 0,
         };
         sampler.sample(&staged.sampling, &mut self.tables, readback, shape)?;
-        sampler.score_prompt(&staged.scores, readback, shape, self.model.spec().vocabulary)
+        sampler.score_prompt(
+            &staged.scores,
+            readback,
+            shape,
+            self.model.spec().vocabulary,
+        )
     }
+}
+
+/// Bytes for the tokens of `sampled` rows and for `scored` prompt tokens, each with its columns of scores.
+fn readback_bytes(
+    sampled: usize,
+    sampled_columns: usize,
+    scored: usize,
+    scored_columns: usize,
+) -> usize {
+    const ALIGNMENT: usize = 64;
+    let blocks = scored.div_ceil(SCORED_AT_ONCE) + 1;
+    4 * (sampled * (2 * sampled_columns + 2) + blocks * SCORED_AT_ONCE * scored_columns)
+        + 4 * ALIGNMENT * blocks
 }
 
 /// Two ranges of one matrix that do not overlap: one to read, one to write.
@@ -226,9 +295,15 @@ fn two_row_ranges(
 ) -> (View<'_>, tensor::ViewMut<'_>) {
     if from < to {
         let (upper, lower) = matrix.split_rows(to);
-        (upper.into_view().row_range(from..from + rows), lower.row_range(0..rows))
+        (
+            upper.into_view().row_range(from..from + rows),
+            lower.row_range(0..rows),
+        )
     } else {
         let (upper, lower) = matrix.split_rows(from);
-        (lower.into_view().row_range(0..rows), upper.row_range(to..to + rows))
+        (
+            lower.into_view().row_range(0..rows),
+            upper.row_range(to..to + rows),
+        )
     }
 }

@@ -1,6 +1,9 @@
 use models::Model;
 use ops::op::CountTokens;
-use ops::{EditLogits, GatherRows, Kernels, LogProbs, OpError, Penalise, Readback, Sample, SampleParams, TopLogProbs};
+use ops::{
+    EditLogits, GatherRows, Kernels, LogProbs, OpError, Penalise, Readback, Sample, SampleParams,
+    TopLogProbs,
+};
 use tensor::{DType, Scratch, View, ViewMut};
 
 use crate::DeviceLost;
@@ -39,8 +42,13 @@ impl StagedSampling {
             params: packer.matrix(&params, count),
             temperatures: packer.row(&sampled.temperatures),
             chosen: padded(sampled.chosen.iter().map(Vec::as_slice), packer),
-            edits: (!edits.rows.is_empty())
-                .then(|| [packer.row(&edits.rows), packer.row(&edits.tokens), packer.row(&edits.values)]),
+            edits: (!edits.rows.is_empty()).then(|| {
+                [
+                    packer.row(&edits.rows),
+                    packer.row(&edits.tokens),
+                    packer.row(&edits.values),
+                ]
+            }),
             nothing: packer.row::<u32>(&[]),
             count,
             penalised: sampled.params.iter().any(SampleParams::penalises),
@@ -62,7 +70,10 @@ pub(crate) struct StagedScores {
 impl StagedScores {
     /// One slice for every [`SCORED_AT_ONCE`] tokens.
     pub(crate) fn pack(scored: &[ScoredToken], packer: &mut Packer) -> Vec<Self> {
-        scored.chunks(SCORED_AT_ONCE).map(|slice| Self::pack_slice(slice, packer)).collect()
+        scored
+            .chunks(SCORED_AT_ONCE)
+            .map(|slice| Self::pack_slice(slice, packer))
+            .collect()
     }
 
     fn pack_slice(slice: &[ScoredToken], packer: &mut Packer) -> Self {
@@ -132,13 +143,27 @@ impl Sampler<'_> {
         let mut tokens = scope.matrix(1, count, DType::U32);
         self.logits(sampling.indices.view(staged), logits.reborrow())?;
         if let Some([rows, columns, values]) = &sampling.edits {
-            let (rows, tokens, values) = (rows.view(staged), columns.view(staged), values.view(staged));
-            self.kernels.edit_logits(EditLogits { rows, tokens, values, logits: logits.reborrow() })?;
+            let (rows, tokens, values) =
+                (rows.view(staged), columns.view(staged), values.view(staged));
+            self.kernels.edit_logits(EditLogits {
+                rows,
+                tokens,
+                values,
+                logits: logits.reborrow(),
+            })?;
         }
-        let (params, table_rows) = (sampling.params.view(staged), sampling.table_rows.view(staged));
+        let (params, table_rows) = (
+            sampling.params.view(staged),
+            sampling.table_rows.view(staged),
+        );
         if sampling.penalised {
             let counts = tables.counts.view(0, tables.rows, vocabulary, DType::U16);
-            self.kernels.penalise(Penalise { counts, table_rows, params, logits: logits.reborrow() })?;
+            self.kernels.penalise(Penalise {
+                counts,
+                table_rows,
+                params,
+                logits: logits.reborrow(),
+            })?;
         }
         self.kernels.sample(Sample {
             logits: logits.view(),
@@ -153,7 +178,9 @@ impl Sampler<'_> {
                 clear: sampling.nothing.view(staged),
                 rows: table_rows,
                 tokens: tokens.view(),
-                counts: tables.counts.view_mut(0, tables.rows, vocabulary, DType::U16),
+                counts: tables
+                    .counts
+                    .view_mut(0, tables.rows, vocabulary, DType::U16),
             })?;
         }
         shape.tokens = self.fetch(tokens.view(), readback)?;
@@ -185,7 +212,9 @@ impl Sampler<'_> {
                 chosen: slice.chosen.view(self.staged),
                 temperatures: slice.temperatures.view(self.staged),
             };
-            shape.scored.push(self.score(logits.view(), &targets, slice.top, readback)?);
+            shape
+                .scored
+                .push(self.score(logits.view(), &targets, slice.top, readback)?);
         }
         Ok(())
     }
@@ -193,8 +222,13 @@ impl Sampler<'_> {
     fn logits(&self, indices: View<'_>, logits: ViewMut<'_>) -> Result<(), OpError> {
         let scope = self.scratch.scope();
         let mut rows = scope.matrix(indices.cols(), self.hidden.cols(), self.hidden.dtype());
-        self.kernels.gather_rows(GatherRows { x: self.hidden, indices, out: rows.reborrow() })?;
-        self.model.head(self.kernels, self.scratch, rows.view(), logits)
+        self.kernels.gather_rows(GatherRows {
+            x: self.hidden,
+            indices,
+            out: rows.reborrow(),
+        })?;
+        self.model
+            .head(self.kernels, self.scratch, rows.view(), logits)
     }
 
     fn score(
@@ -212,10 +246,18 @@ impl Sampler<'_> {
         let mut top_log_probs = scope.matrix(rows, top, DType::F32);
         let score = |targets_of, log_probs, top| {
             let temperatures = targets.temperatures;
-            self.kernels.log_probs(LogProbs { logits, targets: targets_of, temperatures, log_probs, top })
+            self.kernels.log_probs(LogProbs {
+                logits,
+                targets: targets_of,
+                temperatures,
+                log_probs,
+                top,
+            })
         };
-        let tops = (top > 0)
-            .then(|| TopLogProbs { tokens: top_tokens.reborrow(), log_probs: top_log_probs.reborrow() });
+        let tops = (top > 0).then(|| TopLogProbs {
+            tokens: top_tokens.reborrow(),
+            log_probs: top_log_probs.reborrow(),
+        });
         score(targets.own, own.reborrow(), tops)?;
         if chosen.cols() > 0 {
             score(targets.chosen, chosen.reborrow(), None)?;
@@ -234,7 +276,8 @@ impl Sampler<'_> {
     fn fetch(&mut self, from: View<'_>, readback: &mut dyn Readback) -> Result<usize, DeviceLost> {
         let offset = self.fetched;
         readback.fetch(from, offset)?;
-        self.fetched = (offset + from.rows() * from.cols() * from.dtype().size()).next_multiple_of(8);
+        self.fetched =
+            (offset + from.rows() * from.cols() * from.dtype().size()).next_multiple_of(8);
         Ok(offset)
     }
 }

@@ -20,7 +20,11 @@ impl RowState {
         let params = &open.params;
         let sample = SampleParams {
             seed: choice_seed(open.seed, open.choice),
-            temperature: if params.is_greedy() { 0.0 } else { params.temperature },
+            temperature: if params.is_greedy() {
+                0.0
+            } else {
+                params.temperature
+            },
             top_p: params.top_p,
             min_p: params.min_p,
             top_k: params.top_k.unwrap_or(u32::MAX),
@@ -29,7 +33,11 @@ impl RowState {
             repetition: params.repetition_penalty,
             reserved: 0,
         };
-        Self { open, sample, pages: Vec::new() }
+        Self {
+            open,
+            sample,
+            pages: Vec::new(),
+        }
     }
 
     /// Tokens that were generated before the row was opened (after a retraction).
@@ -84,7 +92,9 @@ impl Tables {
     }
 
     pub(crate) fn state_mut(&mut self, row: Row) -> &mut RowState {
-        self.states[row.index()].as_mut().expect("a plan names only rows that are open")
+        self.states[row.index()]
+            .as_mut()
+            .expect("a plan names only rows that are open")
     }
 
     pub(crate) fn open(&mut self, open: RowOpen) -> &RowState {
@@ -93,7 +103,9 @@ impl Tables {
     }
 
     pub(crate) fn state(&self, row: Row) -> &RowState {
-        self.states[row.index()].as_ref().expect("a plan names only rows that are open")
+        self.states[row.index()]
+            .as_ref()
+            .expect("a plan names only rows that are open")
     }
 
     pub(crate) fn bytes(&self) -> usize {

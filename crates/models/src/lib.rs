@@ -1,1 +1,25 @@
-//! Model specs, layers and architectures over ops.
+//! Specs, layers and architectures: what a model's dimensions are, what its weights are called, in which order the
+//! pieces run.
+//!
+//! A model is one `forward` over ops; the same code runs on every device, in a dry run and under a graph capture. This
+//! crate neither schedules nor samples, and it reads files only while loading.
+
+mod arch;
+mod config;
+mod error;
+mod layer;
+mod loader;
+mod model;
+mod registry;
+mod rope;
+mod spec;
+mod step;
+
+pub use config::{spec_from_config, spec_from_gguf};
+pub use error::{LoadError, SpecError};
+pub use loader::Progress;
+pub use model::{LoadOptions, Model, load};
+pub use registry::architectures;
+pub use rope::{RopeScaling, RopeSpec};
+pub use spec::{Biases, ModelSpec};
+pub use step::Step;

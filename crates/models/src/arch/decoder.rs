@@ -1,0 +1,159 @@
+use checkpoint::WeightSource;
+use ops::{Device, Embed, Kernels, OpError};
+use tensor::{Buffer, DType, Scratch, View, ViewMut};
+
+use crate::layer::{Attention, GatedMlp, Norm, Projection};
+use crate::loader::Loader;
+use crate::{LoadError, LoadOptions, Model, ModelSpec, Progress, Step};
+
+/// Tensors that checkpoints carry and we compute ourselves.
+const DERIVED: [&str; 2] = ["rotary_emb.inv_freq", "rope_freqs.weight"];
+
+/// The common decoder: attention and a gated layer, each behind a norm, on one residual stream.
+pub(crate) struct Decoder {
+    spec: ModelSpec,
+    table: Projection,
+    layers: Vec<Layer>,
+    norm: Norm,
+    /// The output head; absent when it is the embedding table.
+    head: Option<Projection>,
+    rope: Buffer,
+    positions: usize,
+}
+
+struct Layer {
+    attention_norm: Norm,
+    attention: Attention,
+    mlp_norm: Norm,
+    mlp: GatedMlp,
+}
+
+impl Layer {
+    fn load(loader: &Loader<'_>, layer: usize, spec: &ModelSpec) -> Result<Self, LoadError> {
+        let name = |part: &str| format!("model.layers.{layer}.{part}");
+        let norm = |part: &str| loader.norm(&name(part), spec.hidden, spec.norm_eps);
+        Ok(Self {
+            attention_norm: norm("input_layernorm")?,
+            attention: Attention::load(loader, &name("self_attn"), layer, spec)?,
+            mlp_norm: norm("post_attention_layernorm")?,
+            mlp: GatedMlp::load(loader, &name("mlp"), spec)?,
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        self.attention_norm.bytes()
+            + self.attention.bytes()
+            + self.mlp_norm.bytes()
+            + self.mlp.bytes()
+    }
+}
+
+impl Decoder {
+    pub(crate) fn load(
+        spec: ModelSpec,
+        source: &dyn WeightSource,
+        device: &dyn Device,
+        options: LoadOptions,
+        progress: &mut Progress<'_>,
+    ) -> Result<Self, LoadError> {
+        let mut progress = |done, total| progress(done, total);
+        let loader = Loader::new(source, device, &mut progress);
+        let vocabulary = (&[spec.vocabulary][..], spec.hidden);
+        let table = loader.projection(&["model.embed_tokens".into()], vocabulary, false)?;
+        let layers = (0..spec.layers)
+            .map(|layer| Layer::load(&loader, layer, &spec))
+            .collect::<Result<Vec<_>, _>>()?;
+        let norm = loader.norm("model.norm", spec.hidden, spec.norm_eps)?;
+        let head = if spec.tied {
+            None
+        } else {
+            Some(loader.projection(&["lm_head".into()], vocabulary, false)?)
+        };
+        // Some tied checkpoints carry the head all the same.
+        let derived: &[&str] = if spec.tied {
+            &[DERIVED[0], DERIVED[1], "lm_head.weight"]
+        } else {
+            &DERIVED
+        };
+        loader.finish(derived)?;
+        let angles = spec.rope.table(options.max_positions);
+        let rope = loader.device().load_values(&angles, DType::F32)?;
+        Ok(Self {
+            spec,
+            table,
+            layers,
+            norm,
+            head,
+            rope,
+            positions: options.max_positions,
+        })
+    }
+
+    fn rope(&self) -> View<'_> {
+        self.rope
+            .view(0, self.positions, self.spec.rope.dim, DType::F32)
+    }
+}
+
+impl Model for Decoder {
+    fn spec(&self) -> &ModelSpec {
+        &self.spec
+    }
+
+    fn forward(&self, step: &Step<'_>, mut hidden: ViewMut<'_>) -> Result<(), OpError> {
+        let kernels = step.kernels;
+        let scope = step.scratch.scope();
+        let mut residual = scope.matrix(step.tokens(), self.spec.hidden, step.dtype);
+        let mut delta = scope.matrix(step.tokens(), self.spec.hidden, step.dtype);
+        kernels.embed(Embed {
+            ids: step.ids,
+            table: self.table.weight(),
+            out: residual.reborrow(),
+        })?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            if index == 0 {
+                layer
+                    .attention_norm
+                    .forward(kernels, residual.view(), hidden.reborrow())?;
+            } else {
+                layer.attention_norm.forward_add(
+                    kernels,
+                    delta.view(),
+                    residual.reborrow(),
+                    hidden.reborrow(),
+                )?;
+            }
+            layer
+                .attention
+                .forward(step, self.rope(), hidden.view(), delta.reborrow())?;
+            layer.mlp_norm.forward_add(
+                kernels,
+                delta.view(),
+                residual.reborrow(),
+                hidden.reborrow(),
+            )?;
+            layer.mlp.forward(step, hidden.view(), delta.reborrow())?;
+        }
+        self.norm
+            .forward_add(kernels, delta.view(), residual.reborrow(), hidden)
+    }
+
+    fn head(
+        &self,
+        kernels: &dyn Kernels,
+        _scratch: &Scratch,
+        rows: View<'_>,
+        logits: ViewMut<'_>,
+    ) -> Result<(), OpError> {
+        self.head
+            .as_ref()
+            .unwrap_or(&self.table)
+            .forward(kernels, rows, logits)
+    }
+
+    fn weight_bytes(&self) -> usize {
+        let layers: usize = self.layers.iter().map(Layer::bytes).sum();
+        let head = self.head.as_ref().map_or(0, Projection::bytes);
+        self.table.bytes() + layers + self.norm.bytes() + head + self.rope.bytes()
+    }
+}

@@ -1,0 +1,79 @@
+use checkpoint::CheckpointError;
+use checkpoint::gguf::GgufError;
+use ops::DeviceError;
+
+/// A description of a model that we cannot follow.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// The description is no JSON object of the expected form.
+    #[error("config.json: {0}")]
+    Json(#[from] serde_json::Error),
+    /// GGUF metadata of the wrong form.
+    #[error("GGUF metadata: {0}")]
+    Gguf(#[from] GgufError),
+    /// An architecture that nobody has written yet.
+    #[error("architecture {name:?} is not supported; supported are {}", .supported.join(", "))]
+    Architecture {
+        /// What the model calls itself.
+        name: String,
+        /// What there is.
+        supported: Vec<&'static str>,
+    },
+    /// A dimension that makes no sense.
+    #[error("{what} is {found}: {reason}")]
+    Dimension {
+        /// Which one.
+        what: &'static str,
+        /// Its value.
+        found: usize,
+        /// Why it cannot be.
+        reason: &'static str,
+    },
+    /// An option of the architecture that is not implemented.
+    #[error("{what} {found:?} is not supported; supported are {supported}")]
+    Option {
+        /// Which one.
+        what: &'static str,
+        /// Its value.
+        found: String,
+        /// What there is.
+        supported: &'static str,
+    },
+}
+
+/// A model that could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A tensor whose elements cannot be read.
+    #[error("tensor {name}: {message}")]
+    Tensor {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A tensor that does not fit the model's dimensions.
+    #[error("tensor {name} has shape {found:?}, the model's dimensions ask for {expected:?}")]
+    Shape {
+        /// Its name.
+        name: String,
+        /// As the file says.
+        found: Vec<usize>,
+        /// As the spec says.
+        expected: Vec<usize>,
+    },
+    /// Tensors that the model does not use: a sign that it is another model.
+    #[error("the checkpoint has {count} tensors that the model does not use, the first is {first}")]
+    Unused {
+        /// How many.
+        count: usize,
+        /// One of them.
+        first: String,
+    },
+}

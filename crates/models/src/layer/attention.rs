@@ -1,0 +1,97 @@
+use ops::{Attend, Heads, OpError, RopeStoreKv};
+use tensor::{View, ViewMut};
+
+use crate::layer::{Norm, Projection};
+use crate::loader::Loader;
+use crate::{LoadError, ModelSpec, Step};
+
+/// Grouped-query attention with rotated positions.
+pub(crate) struct Attention {
+    layer: usize,
+    heads: Heads,
+    qkv: Projection,
+    output: Projection,
+    norms: Option<(Norm, Norm)>,
+    scale: f32,
+}
+
+impl Attention {
+    pub(crate) fn load(
+        loader: &Loader<'_>,
+        prefix: &str,
+        layer: usize,
+        spec: &ModelSpec,
+    ) -> Result<Self, LoadError> {
+        let name = |part: &str| format!("{prefix}.{part}_proj");
+        let (query, kv) = (spec.heads.query_width(), spec.heads.kv_width());
+        let norm = |part: &str| {
+            loader.norm(
+                &format!("{prefix}.{part}_norm"),
+                spec.heads.dim,
+                spec.norm_eps,
+            )
+        };
+        let norms = if spec.head_norm {
+            Some((norm("q")?, norm("k")?))
+        } else {
+            None
+        };
+        let qkv = [name("q"), name("k"), name("v")];
+        Ok(Self {
+            layer,
+            heads: spec.heads,
+            qkv: loader.projection(&qkv, (&[query, kv, kv], spec.hidden), spec.biases.qkv)?,
+            output: loader.projection(&[name("o")], (&[spec.hidden], query), spec.biases.output)?,
+            norms,
+            scale: 1.0 / (spec.heads.dim as f32).sqrt(),
+        })
+    }
+
+    pub(crate) fn forward(
+        &self,
+        step: &Step<'_>,
+        rope: View<'_>,
+        x: View<'_>,
+        out: ViewMut<'_>,
+    ) -> Result<(), OpError> {
+        let scope = step.scratch.scope();
+        let mut qkv = scope.matrix(step.tokens(), self.qkv.width(), step.dtype);
+        let mut mixed = scope.matrix(step.tokens(), self.heads.query_width(), step.dtype);
+        self.qkv.forward(step.kernels, x, qkv.reborrow())?;
+        let (mut query, kv) = qkv.split_columns(self.heads.query_width());
+        let (key, value) = kv.split_columns(self.heads.kv_width());
+        let cache = step.kv[self.layer];
+        step.kernels.rope_store_kv(RopeStoreKv {
+            query: query.reborrow(),
+            key,
+            value: value.view(),
+            heads: self.heads,
+            query_norm: self.norms.as_ref().map(|(query, _)| query.as_head_norm()),
+            key_norm: self.norms.as_ref().map(|(_, key)| key.as_head_norm()),
+            positions: step.positions,
+            table: rope,
+            slots: step.slots,
+            cache,
+        })?;
+        step.kernels.attend(Attend {
+            query: query.view(),
+            cache,
+            batch: step.batch,
+            heads: self.heads,
+            scale: self.scale,
+            window: None,
+            soft_cap: None,
+            sinks: None,
+            out: mixed.reborrow(),
+        })?;
+        self.output.forward(step.kernels, mixed.view(), out)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let norms = self
+            .norms
+            .as_ref()
+            .map_or(0, |(query, key)| query.bytes() + key.bytes());
+        self.qkv.bytes() + self.output.bytes() + norms
+    }
+}

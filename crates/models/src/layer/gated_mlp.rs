@@ -1,0 +1,57 @@
+use ops::{Activation, GatedActivation, OpError};
+use tensor::{View, ViewMut};
+
+use crate::layer::Projection;
+use crate::loader::Loader;
+use crate::{LoadError, ModelSpec, Step};
+
+/// down(activation(gate(x)) · up(x)).
+pub(crate) struct GatedMlp {
+    gate_up: Projection,
+    down: Projection,
+    activation: Activation,
+}
+
+impl GatedMlp {
+    pub(crate) fn load(
+        loader: &Loader<'_>,
+        prefix: &str,
+        spec: &ModelSpec,
+    ) -> Result<Self, LoadError> {
+        let name = |part: &str| format!("{prefix}.{part}_proj");
+        let inner = spec.feed_forward;
+        let gate_up = [name("gate"), name("up")];
+        Ok(Self {
+            gate_up: loader.projection(
+                &gate_up,
+                (&[inner, inner], spec.hidden),
+                spec.biases.mlp,
+            )?,
+            down: loader.projection(&[name("down")], (&[spec.hidden], inner), spec.biases.mlp)?,
+            activation: spec.activation,
+        })
+    }
+
+    pub(crate) fn forward(
+        &self,
+        step: &Step<'_>,
+        x: View<'_>,
+        out: ViewMut<'_>,
+    ) -> Result<(), OpError> {
+        let scope = step.scratch.scope();
+        let width = self.gate_up.width();
+        let mut gate_up = scope.matrix(step.tokens(), width, step.dtype);
+        let mut inner = scope.matrix(step.tokens(), width / 2, step.dtype);
+        self.gate_up.forward(step.kernels, x, gate_up.reborrow())?;
+        step.kernels.gated_activation(GatedActivation {
+            gate_up: gate_up.view(),
+            activation: self.activation,
+            out: inner.reborrow(),
+        })?;
+        self.down.forward(step.kernels, inner.view(), out)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.gate_up.bytes() + self.down.bytes()
+    }
+}

@@ -1,0 +1,11 @@
+//! The pieces that decoders are made of.
+
+mod attention;
+mod gated_mlp;
+mod norm;
+mod projection;
+
+pub(crate) use attention::Attention;
+pub(crate) use gated_mlp::GatedMlp;
+pub(crate) use norm::Norm;
+pub(crate) use projection::Projection;

@@ -1,0 +1,47 @@
+use checkpoint::WeightSource;
+use ops::{Device, Kernels, OpError};
+use tensor::{Scratch, View, ViewMut};
+
+use crate::arch::decoder::Decoder;
+use crate::{LoadError, ModelSpec, Progress, Step};
+
+/// A model on a device.
+pub trait Model: Send {
+    /// Its dimensions.
+    fn spec(&self) -> &ModelSpec;
+
+    /// Runs the layers: `hidden`, `[tokens, hidden]`, becomes what the output head reads.
+    fn forward(&self, step: &Step<'_>, hidden: ViewMut<'_>) -> Result<(), OpError>;
+
+    /// Scores every token: `rows` are `[n, hidden]` of what `forward` left, `logits` is `[n, vocabulary]` f32.
+    fn head(
+        &self,
+        kernels: &dyn Kernels,
+        scratch: &Scratch,
+        rows: View<'_>,
+        logits: ViewMut<'_>,
+    ) -> Result<(), OpError>;
+
+    /// Device memory of its weights.
+    fn weight_bytes(&self) -> usize;
+}
+
+/// What loading needs to know besides the spec.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// Positions that sequences may reach.
+    pub max_positions: usize,
+}
+
+/// Brings a model's weights to a device.
+pub fn load(
+    spec: ModelSpec,
+    source: &dyn WeightSource,
+    device: &dyn Device,
+    options: LoadOptions,
+    progress: &mut Progress<'_>,
+) -> Result<Box<dyn Model>, LoadError> {
+    Ok(Box::new(Decoder::load(
+        spec, source, device, options, progress,
+    )?))
+}

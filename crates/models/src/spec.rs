@@ -1,0 +1,81 @@
+use ops::{Activation, Heads};
+use tensor::DType;
+
+use crate::rope::RopeSpec;
+
+/// A decoder's resolved dimensions; read once from config.json or GGUF metadata and immutable afterwards.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelSpec {
+    /// The class that the model calls itself, such as `LlamaForCausalLM`.
+    pub architecture: &'static str,
+    /// The family, such as `llama`.
+    pub model_type: &'static str,
+    /// Number of layers.
+    pub layers: usize,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Inner width of the gated layer.
+    pub feed_forward: usize,
+    /// Attention heads.
+    pub heads: Heads,
+    /// Number of tokens.
+    pub vocabulary: usize,
+    /// Longest sequence the model was trained for.
+    pub context_length: usize,
+    /// Keeps the norms' root away from zero.
+    pub norm_eps: f32,
+    /// Rotation of queries and keys.
+    pub rope: RopeSpec,
+    /// Projections that add a bias.
+    pub biases: Biases,
+    /// Query and key heads are normalised before they are rotated.
+    pub head_norm: bool,
+    /// The output head is the embedding table.
+    pub tied: bool,
+    /// Curve of the gated layer.
+    pub activation: Activation,
+    /// Tokens that end an output.
+    pub end_tokens: Vec<u32>,
+    /// Type of the weights as the description states it.
+    pub dtype: Option<DType>,
+}
+
+/// Which projections add a bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Biases {
+    /// Query, key and value.
+    pub qkv: bool,
+    /// The attention's output.
+    pub output: bool,
+    /// The gated layer.
+    pub mlp: bool,
+}
+
+impl ModelSpec {
+    /// Bytes of keys and values that one token takes.
+    pub fn kv_bytes_per_token(&self, dtype: DType) -> usize {
+        2 * self.layers * self.heads.kv_width() * dtype.size()
+    }
+
+    /// Numbers that were trained.
+    pub fn parameters(&self) -> usize {
+        let (hidden, query, kv) = (self.hidden, self.heads.query_width(), self.heads.kv_width());
+        let attention = hidden * (query + 2 * kv)
+            + query * hidden
+            + if self.biases.qkv { query + 2 * kv } else { 0 }
+            + if self.biases.output { hidden } else { 0 }
+            + if self.head_norm {
+                2 * self.heads.dim
+            } else {
+                0
+            };
+        let mlp = 3 * hidden * self.feed_forward
+            + if self.biases.mlp {
+                2 * self.feed_forward + hidden
+            } else {
+                0
+            };
+        let tables = if self.tied { 1 } else { 2 };
+        self.layers * (attention + mlp + 2 * hidden) + tables * self.vocabulary * hidden + hidden
+    }
+}
