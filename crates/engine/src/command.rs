@@ -4,13 +4,17 @@ use tokio::sync::oneshot;
 use crate::{GenerateRequest, TokenEvent};
 
 /// What a handle calls a request before it has a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RequestKey(pub(crate) u64);
 
 /// What handles ask of the engine thread.
 pub(crate) enum Command {
     /// Queue a sequence.
-    Generate { key: RequestKey, request: GenerateRequest, events: UnboundedSender<TokenEvent> },
+    Generate {
+        key: RequestKey,
+        request: GenerateRequest,
+        events: UnboundedSender<TokenEvent>,
+    },
     /// Forget a sequence; unknown ones have ended already.
     Cancel(RequestKey),
     /// Empty the prefix cache if nothing runs or waits.

@@ -5,7 +5,9 @@ pub enum RequestError {
     #[error("the prompt has no tokens")]
     EmptyPrompt,
     /// The prompt alone does not fit.
-    #[error("The input ({tokens} tokens) is longer than the model's context length ({limit} tokens).")]
+    #[error(
+        "The input ({tokens} tokens) is longer than the model's context length ({limit} tokens)."
+    )]
     PromptTooLong {
         /// Tokens of the prompt.
         tokens: usize,

@@ -70,7 +70,11 @@ impl EngineHandle {
         let key = RequestKey(self.shared.next_key.fetch_add(1, Ordering::Relaxed));
         let (events, receiver) = mpsc::unbounded_channel();
         self.shared.inbox.fetch_add(1, Ordering::AcqRel);
-        let sent = self.commands.send(Command::Generate { key, request, events });
+        let sent = self.commands.send(Command::Generate {
+            key,
+            request,
+            events,
+        });
         sent.map_err(|_| RequestError::ShuttingDown)?;
         Ok(TokenStream::new(key, receiver, self.commands.clone()))
     }
@@ -86,19 +90,34 @@ impl EngineHandle {
             return Err(RequestError::EmptyPrompt);
         }
         if prompt >= config.context_length {
-            return Err(RequestError::PromptTooLong { tokens: prompt, limit: config.context_length });
+            return Err(RequestError::PromptTooLong {
+                tokens: prompt,
+                limit: config.context_length,
+            });
         }
-        let output = request.params.max_new_tokens.map_or(0, |tokens| tokens as usize);
+        let output = request
+            .params
+            .max_new_tokens
+            .map_or(0, |tokens| tokens as usize);
         if prompt + output >= config.context_length {
             let (limit, total) = (config.context_length, prompt + output);
-            return Err(RequestError::TotalTooLong { limit, total, prompt, output });
+            return Err(RequestError::TotalTooLong {
+                limit,
+                total,
+                prompt,
+                output,
+            });
         }
         let capacity = config.scheduler.max_sequence_tokens() as usize;
         if prompt + output > capacity {
-            return Err(RequestError::NeverFits { tokens: prompt + output, capacity });
+            return Err(RequestError::NeverFits {
+                tokens: prompt + output,
+                capacity,
+            });
         }
         self.check_tokens(request)?;
-        let queued = self.shared.inbox.load(Ordering::Acquire) + self.shared.waiting.load(Ordering::Acquire);
+        let queued =
+            self.shared.inbox.load(Ordering::Acquire) + self.shared.waiting.load(Ordering::Acquire);
         if queued >= config.max_waiting {
             return Err(RequestError::QueueFull);
         }
@@ -108,17 +127,33 @@ impl EngineHandle {
     fn check_tokens(&self, request: &GenerateRequest) -> Result<(), RequestError> {
         let vocabulary = self.shared.config.vocabulary;
         let chosen = request.log_probs.iter().flat_map(|asked| &asked.token_ids);
-        if let Some(&token) = request.prompt.iter().chain(chosen).find(|&&token| token as usize >= vocabulary) {
+        if let Some(&token) = request
+            .prompt
+            .iter()
+            .chain(chosen)
+            .find(|&&token| token as usize >= vocabulary)
+        {
             return Err(RequestError::UnknownToken { token, vocabulary });
         }
-        let asked = request.log_probs.as_ref().map_or(0, |asked| asked.top as usize + asked.token_ids.len());
+        let asked = request
+            .log_probs
+            .as_ref()
+            .map_or(0, |asked| asked.top as usize + asked.token_ids.len());
         let limit = executor::MAX_SCORES.min(vocabulary);
-        if asked > limit { Err(RequestError::TooManyLogProbs { asked, limit }) } else { Ok(()) }
+        if asked > limit {
+            Err(RequestError::TooManyLogProbs { asked, limit })
+        } else {
+            Ok(())
+        }
     }
 
     /// The engine at a glance.
     pub fn stats(&self) -> EngineStats {
-        self.shared.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared
+            .stats
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// What the engine was started with.

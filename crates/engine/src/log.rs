@@ -13,7 +13,13 @@ pub(crate) struct StepLog {
 
 impl StepLog {
     pub(crate) fn new(interval: usize) -> Self {
-        Self { interval: interval.max(1), decode_steps: 0, tokens_since: 0, since: Duration::ZERO, throughput: 0.0 }
+        Self {
+            interval: interval.max(1),
+            decode_steps: 0,
+            tokens_since: 0,
+            since: Duration::ZERO,
+            throughput: 0.0,
+        }
     }
 
     /// Tokens a second over the last interval.
@@ -59,7 +65,11 @@ impl StepLog {
             return;
         }
         let seconds = now.saturating_sub(self.since).as_secs_f64();
-        self.throughput = if seconds > 0.0 { self.tokens_since as f64 / seconds } else { 0.0 };
+        self.throughput = if seconds > 0.0 {
+            self.tokens_since as f64 / seconds
+        } else {
+            0.0
+        };
         self.rest(now);
         tracing::info!(
             "Decode batch, #running-req: {}, #token: {}, token usage: {:.2}, cuda graph: {}, gen throughput \

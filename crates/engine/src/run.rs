@@ -1,13 +1,13 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::PoisonError;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use executor::{DeviceLost, Executor};
-use rustc_hash::FxHashMap;
-use sampling::StopRules;
+use sampling::{Abort, FinishReason, StopRules};
 use scheduler::{Constraint, Namespace, NewSequence, Progress, Scheduler, SequenceId};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
@@ -29,12 +29,17 @@ impl EngineThread {
     pub fn stop(self) -> Result<(), DeviceLost> {
         // A thread that has ended already needs no word.
         let _ = self.commands.send(Command::Stop);
-        self.thread.join().unwrap_or_else(|_| Err(DeviceLost::because("the engine thread panicked")))
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(DeviceLost::because("the engine thread panicked")))
     }
 }
 
 /// Starts the engine thread over an executor.
-pub fn start(config: EngineConfig, executor: Box<dyn Executor>) -> std::io::Result<(EngineHandle, EngineThread)> {
+pub fn start(
+    config: EngineConfig,
+    executor: Box<dyn Executor>,
+) -> std::io::Result<(EngineHandle, EngineThread)> {
     let (commands, inbox) = channel();
     let (active_sender, active) = watch::channel(0);
     let shared = Arc::new(Shared::new(config));
@@ -43,8 +48,8 @@ pub fn start(config: EngineConfig, executor: Box<dyn Executor>) -> std::io::Resu
         executor,
         shared: Arc::clone(&shared),
         active: active_sender,
-        keys: FxHashMap::default(),
-        clients: FxHashMap::default(),
+        keys: BTreeMap::new(),
+        clients: BTreeMap::new(),
         in_flight: 0,
         log: StepLog::new(shared.config.decode_log_interval),
         started: Instant::now(),
@@ -57,8 +62,14 @@ pub fn start(config: EngineConfig, executor: Box<dyn Executor>) -> std::io::Resu
             std::process::abort()
         })
     };
-    let thread = std::thread::Builder::new().name("engine".into()).spawn(guarded)?;
-    let handle = EngineHandle { commands: commands.clone(), shared, active };
+    let thread = std::thread::Builder::new()
+        .name("engine".into())
+        .spawn(guarded)?;
+    let handle = EngineHandle {
+        commands: commands.clone(),
+        shared,
+        active,
+    };
     Ok((handle, EngineThread { thread, commands }))
 }
 
@@ -74,8 +85,8 @@ struct Engine {
     executor: Box<dyn Executor>,
     shared: Arc<Shared>,
     active: watch::Sender<usize>,
-    keys: FxHashMap<RequestKey, SequenceId>,
-    clients: FxHashMap<SequenceId, Client>,
+    keys: BTreeMap<RequestKey, SequenceId>,
+    clients: BTreeMap<SequenceId, Client>,
     in_flight: usize,
     log: StepLog,
     started: Instant,
@@ -102,7 +113,9 @@ impl Engine {
                     return Ok(());
                 }
                 // Every handle is gone: nobody can ask for anything any more.
-                let Ok(command) = inbox.recv() else { return Ok(()) };
+                let Ok(command) = inbox.recv() else {
+                    return Ok(());
+                };
                 self.log.rest(self.started.elapsed());
                 self.apply(command);
             }
@@ -124,7 +137,9 @@ impl Engine {
 
     fn submit_next(&mut self) -> Result<bool, DeviceLost> {
         let now = self.started.elapsed();
-        let Some(plan) = self.scheduler.plan(now) else { return Ok(false) };
+        let Some(plan) = self.scheduler.plan(now) else {
+            return Ok(false);
+        };
         self.executor.submit(plan)?;
         self.in_flight += 1;
         for event in self.scheduler.take_events() {
@@ -134,22 +149,29 @@ impl Engine {
     }
 
     fn rest(&mut self) {
-        self.scheduler.check_integrity();
+        if let Err(broken) = self.scheduler.check_integrity() {
+            panic!("{broken}");
+        }
         self.publish();
     }
 
     fn apply(&mut self, command: Command) {
         match command {
-            Command::Generate { key, request, events } => self.admit(key, &request, events),
+            Command::Generate {
+                key,
+                request,
+                events,
+            } => self.admit(key, &request, events),
             Command::Cancel(key) => {
                 if let Some(id) = self.keys.remove(&key) {
                     self.clients.remove(&id);
-                    self.scheduler.cancel(id);
+                    self.scheduler
+                        .cancel(id, FinishReason::Abort(Abort::Cancelled));
                     self.active.send_replace(self.clients.len());
                 }
             }
             Command::Flush(done) => {
-                let flushed = self.scheduler.flush();
+                let flushed = self.scheduler.flush().is_ok();
                 self.publish();
                 // A caller that went away needs no answer.
                 let _ = done.send(flushed);
@@ -158,26 +180,46 @@ impl Engine {
         }
     }
 
-    fn admit(&mut self, key: RequestKey, request: &GenerateRequest, events: UnboundedSender<TokenEvent>) {
+    fn admit(
+        &mut self,
+        key: RequestKey,
+        request: &GenerateRequest,
+        events: UnboundedSender<TokenEvent>,
+    ) {
         let config = &self.shared.config;
         let sequence = NewSequence {
             prompt: Arc::clone(&request.prompt),
             params: Arc::clone(&request.params),
             stop: Arc::new(StopRules::new(&request.params, &config.end_tokens)),
-            seed: request.params.seed.unwrap_or_else(|| mix(config.random_seed ^ key.0)),
+            seed: request
+                .params
+                .seed
+                .unwrap_or_else(|| mix(config.random_seed ^ key.0)),
             choice: request.choice,
             log_probs: request.log_probs.clone(),
             constraint: Constraint::None,
-            namespace: request.namespace.as_deref().map_or_else(Namespace::default, Namespace::named),
+            namespace: request
+                .namespace
+                .as_deref()
+                .map_or_else(Namespace::default, Namespace::new),
             priority: request.priority,
         };
         match self.scheduler.admit(sequence) {
             Ok(id) => {
                 self.keys.insert(key, id);
-                self.clients.insert(id, Client { key, events, arrived: self.started.elapsed() });
+                self.clients.insert(
+                    id,
+                    Client {
+                        key,
+                        events,
+                        arrived: self.started.elapsed(),
+                    },
+                );
             }
             Err(rejected) => {
-                let failed = RequestFailed { message: rejected.to_string() };
+                let failed = RequestFailed {
+                    message: rejected.to_string(),
+                };
                 // The client may be gone already.
                 let _ = events.send(TokenEvent::Failed(failed));
             }
@@ -189,9 +231,14 @@ impl Engine {
     fn emit(&mut self, progress: Vec<Progress>) {
         for step in progress {
             self.log.count_tokens(step.tokens.len());
-            let Some(client) = self.clients.get(&step.sequence) else { continue };
+            let Some(client) = self.clients.get(&step.sequence) else {
+                continue;
+            };
             let finished = step.finish.is_some();
-            let queue = step.first_planned.unwrap_or_default().saturating_sub(client.arrived);
+            let queue = step
+                .first_planned
+                .unwrap_or_default()
+                .saturating_sub(client.arrived);
             let event = TokenEvent::Progress(TokenProgress {
                 tokens: step.tokens,
                 log_probs: step.log_probs,
@@ -217,7 +264,11 @@ impl Engine {
     }
 
     fn fail_everyone(&mut self, message: &str, inbox: &Receiver<Command>) {
-        let failed = || TokenEvent::Failed(RequestFailed { message: message.to_owned() });
+        let failed = || {
+            TokenEvent::Failed(RequestFailed {
+                message: message.to_owned(),
+            })
+        };
         for (_, client) in std::mem::take(&mut self.clients) {
             let _ = client.events.send(failed());
         }
@@ -230,9 +281,18 @@ impl Engine {
 
     fn publish(&self) {
         let scheduler = self.scheduler.stats();
-        self.shared.waiting.store(scheduler.waiting, Ordering::Release);
-        let stats = EngineStats { generation_throughput: self.log.throughput(), scheduler };
-        *self.shared.stats.lock().unwrap_or_else(PoisonError::into_inner) = stats;
+        self.shared
+            .waiting
+            .store(scheduler.waiting, Ordering::Release);
+        let stats = EngineStats {
+            generation_throughput: self.log.throughput(),
+            scheduler,
+        };
+        *self
+            .shared
+            .stats
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = stats;
     }
 }
 

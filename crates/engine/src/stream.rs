@@ -57,8 +57,18 @@ pub struct TokenStream {
 }
 
 impl TokenStream {
-    pub(crate) fn new(key: RequestKey, events: UnboundedReceiver<TokenEvent>, commands: Sender<Command>) -> Self {
-        Self { key, events, commands, failed: None, ended: false }
+    pub(crate) fn new(
+        key: RequestKey,
+        events: UnboundedReceiver<TokenEvent>,
+        commands: Sender<Command>,
+    ) -> Self {
+        Self {
+            key,
+            events,
+            commands,
+            failed: None,
+            ended: false,
+        }
     }
 
     /// Everything that happened since the last call, as one event; `None` after the end.

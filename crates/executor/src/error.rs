@@ -8,9 +8,9 @@ pub struct DeviceLost {
 
 impl DeviceLost {
     /// From whatever the device or its thread said.
-    pub fn because(cause: impl ToString) -> Self {
+    pub fn because(cause: impl std::fmt::Display) -> Self {
         Self {
-            message: cause.to_string(),
+            message: format!("{cause}"),
         }
     }
 }

@@ -244,7 +244,7 @@ impl Packer {
         let offset = self.bytes.len().next_multiple_of(64);
         self.bytes.resize(offset, 0);
         self.bytes.extend_from_slice(bytemuck::cast_slice(values));
-        let cols = if rows == 0 { 0 } else { values.len() / rows };
+        let cols = values.len().checked_div(rows).unwrap_or(0);
         Packed {
             offset,
             rows,

@@ -74,7 +74,7 @@ impl Rank {
             tables,
             staging,
             staging_bytes,
-            readback_bytes: readback_bytes(config.max_rows, MAX_SCORES, 0, 0),
+            readback_bytes: sampled_bytes(config.max_rows),
             inputs: StepInputs::default(),
             packer: Packer::default(),
             memory,
@@ -98,28 +98,23 @@ impl Rank {
 
     /// A step that scores much of a prompt gets more room; later steps keep it.
     fn with_room(&self, readback: Box<dyn Readback>) -> Result<Box<dyn Readback>, DeviceError> {
-        let (sampled, scored) = (&self.inputs.sampled, &self.inputs.scored);
-        let columns = |top: usize, chosen: usize| 2 * top + chosen + 1;
-        let widest = scored
-            .iter()
-            .map(|token| columns(token.top, token.chosen.len()))
-            .max()
-            .unwrap_or(0);
-        let needed = readback_bytes(sampled.indices.len(), MAX_SCORES, scored.len(), widest);
+        let scored = &self.inputs.scored;
         if scored.is_empty() {
-            Ok(readback)
-        } else {
-            self.device.readback(needed)
+            return Ok(readback);
         }
+        let columns = scored.iter().map(|token| 2 * token.top + token.chosen.len() + 1);
+        let widest = columns.max().unwrap_or(0);
+        self.device.readback(self.readback_bytes + scored_bytes(scored.len(), widest))
     }
 
     /// Enqueues one step.
     pub(crate) fn run(
         &mut self,
         plan: &StepPlan,
-        mut readback: Box<dyn Readback>,
+        readback: Box<dyn Readback>,
     ) -> Result<Pending, DeviceLost> {
         self.inputs.collect(plan, &mut self.tables, self.page_size);
+        let mut readback = self.with_room(readback)?;
         let mut shape = OutcomeShape::of(plan, &self.tables);
         self.copy_pages(&plan.copies)?;
         let staged = self.stage()?;
@@ -273,17 +268,18 @@ impl Rank {
     }
 }
 
-/// Bytes for the tokens of `sampled` rows and for `scored` prompt tokens, each with its columns of scores.
-fn readback_bytes(
-    sampled: usize,
-    sampled_columns: usize,
-    scored: usize,
-    scored_columns: usize,
-) -> usize {
-    const ALIGNMENT: usize = 64;
-    let blocks = scored.div_ceil(SCORED_AT_ONCE) + 1;
-    4 * (sampled * (2 * sampled_columns + 2) + blocks * SCORED_AT_ONCE * scored_columns)
-        + 4 * ALIGNMENT * blocks
+/// Gaps between the blocks of a readback.
+const GAPS: usize = 64;
+
+/// Bytes for the tokens of `rows` sampled rows and their scores.
+fn sampled_bytes(rows: usize) -> usize {
+    4 * rows * (2 * MAX_SCORES + 2) + GAPS
+}
+
+/// Bytes for the scores of `tokens` prompt tokens, `columns` numbers each.
+fn scored_bytes(tokens: usize, columns: usize) -> usize {
+    let blocks = tokens.div_ceil(SCORED_AT_ONCE);
+    blocks * (4 * SCORED_AT_ONCE * columns + GAPS)
 }
 
 /// Two ranges of one matrix that do not overlap: one to read, one to write.

@@ -1,0 +1,220 @@
+//! The engine over a fake executor: order, cancelling, limits, draining and a lost device.
+
+use std::sync::Arc;
+
+use engine::{EngineConfig, EngineHandle, EngineThread, GenerateRequest, RequestError, TokenEvent};
+use sampling::{FinishReason, SamplingParams};
+use scheduler::{Mix, Order, PageSize, Reuse, SchedulerConfig};
+use testkit::fake_executor::FakeExecutor;
+
+fn config(run_ahead: usize) -> EngineConfig {
+    EngineConfig {
+        scheduler: SchedulerConfig {
+            pages: 512,
+            page_size: PageSize::ONE,
+            max_rows: 8,
+            max_queued: usize::MAX,
+            context_length: 256,
+            chunk: 32,
+            max_prefill_tokens: 64,
+            run_ahead: run_ahead as u32,
+            conservativeness: 1.0,
+            order: Order::Arrival,
+            mix: Mix::Mixed,
+            reuse: Reuse::Prefixes,
+        },
+        run_ahead,
+        context_length: 256,
+        vocabulary: 1000,
+        end_tokens: vec![999],
+        max_waiting: 4096,
+        decode_log_interval: 40,
+        random_seed: 1,
+    }
+}
+
+fn engine(run_ahead: usize) -> (EngineHandle, EngineThread) {
+    engine::start(config(run_ahead), Box::new(FakeExecutor::counting(1000))).expect("a thread")
+}
+
+fn request(prompt: &[u32], tokens: u32) -> GenerateRequest {
+    GenerateRequest {
+        prompt: prompt.into(),
+        params: Arc::new(SamplingParams::greedy(tokens)),
+        choice: 0,
+        log_probs: None,
+        namespace: None,
+        priority: 0,
+    }
+}
+
+async fn collect(
+    engine: &EngineHandle,
+    request: GenerateRequest,
+) -> (Vec<u32>, Option<FinishReason>) {
+    let mut stream = engine.generate(request).expect("accepted");
+    let (mut tokens, mut finish) = (Vec::new(), None);
+    while let Some(event) = stream.next().await {
+        let TokenEvent::Progress(progress) = event else {
+            panic!("{event:?}")
+        };
+        tokens.extend(progress.tokens);
+        finish = progress.finish;
+    }
+    (tokens, finish)
+}
+
+#[tokio::test]
+async fn tokens_follow_the_prompt_until_the_limit_at_any_depth_of_run_ahead() {
+    for run_ahead in [1, 2, 4] {
+        let (engine, thread) = engine(run_ahead);
+        let (tokens, finish) = collect(&engine, request(&[10, 11, 12], 5)).await;
+        assert_eq!(tokens, [13, 14, 15, 16, 17]);
+        assert_eq!(finish, Some(FinishReason::Length));
+        thread.stop().expect("a healthy end");
+    }
+}
+
+#[tokio::test]
+async fn an_end_token_ends_the_output_and_overshoot_is_not_seen() {
+    let (engine, _thread) = engine(2);
+    let (tokens, finish) = collect(&engine, request(&[995], 50)).await;
+    assert_eq!(tokens, [996, 997, 998, 999]);
+    assert_eq!(finish, Some(FinishReason::Stop { token: Some(999) }));
+}
+
+#[tokio::test]
+async fn many_concurrent_requests_all_get_their_own_tokens() {
+    let (engine, _thread) = engine(2);
+    let tasks: Vec<_> = (0..200u32)
+        .map(|i| {
+            let engine = engine.clone();
+            tokio::spawn(async move { (i, collect(&engine, request(&[i, i + 1], 20)).await.0) })
+        })
+        .collect();
+    for task in tasks {
+        let (i, tokens) = task.await.expect("no panic");
+        assert_eq!(tokens, (i + 2..i + 22).collect::<Vec<_>>());
+    }
+    engine.idle().await;
+    assert_eq!(engine.stats().scheduler.running, 0);
+}
+
+#[tokio::test]
+async fn a_thousand_requests_of_which_half_go_away_leave_nothing_behind() {
+    let (engine, _thread) = engine(2);
+    let tasks: Vec<_> = (0..1000u32)
+        .map(|i| {
+            let engine = engine.clone();
+            tokio::spawn(async move {
+                let mut stream = engine
+                    .generate(request(&[i % 900, 7, i % 31], 40))
+                    .expect("accepted");
+                let mut seen = 0;
+                while let Some(TokenEvent::Progress(progress)) = stream.next().await {
+                    seen += progress.tokens.len();
+                    if i % 2 == 0 && seen > 3 {
+                        return;
+                    }
+                }
+                assert_eq!(seen, 40);
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    engine.idle().await;
+    assert!(
+        engine.flush_cache().await,
+        "nothing runs, so the cache can be emptied"
+    );
+    let stats = engine.stats().scheduler;
+    assert_eq!(
+        (
+            stats.running,
+            stats.waiting,
+            stats.used_tokens,
+            stats.evictable_tokens
+        ),
+        (0, 0, 0, 0)
+    );
+}
+
+#[tokio::test]
+async fn requests_that_can_never_fit_are_refused_at_once_naming_both_numbers() {
+    let (engine, _thread) = engine(1);
+    let refused = |prompt: &[u32], tokens| {
+        engine
+            .generate(request(prompt, tokens))
+            .err()
+            .expect("refused")
+    };
+    assert_eq!(refused(&[], 1), RequestError::EmptyPrompt);
+    assert_eq!(
+        refused(&[1; 300], 1).to_string(),
+        "The input (300 tokens) is longer than the model's context length (256 tokens)."
+    );
+    assert!(
+        refused(&[1; 200], 100)
+            .to_string()
+            .contains("maximum context length of 256 tokens. You requested a total of 300")
+    );
+    assert!(
+        refused(&[5000], 1)
+            .to_string()
+            .contains("vocab size (1000)")
+    );
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_and_a_draining_engine_finishes_what_it_has() {
+    let mut config = config(1);
+    config.max_waiting = 0;
+    let (full, _thread) =
+        engine::start(config, Box::new(FakeExecutor::counting(1000))).expect("a thread");
+    assert_eq!(
+        full.generate(request(&[1], 1)).err(),
+        Some(RequestError::QueueFull)
+    );
+
+    let (engine, thread) = engine(2);
+    let running = tokio::spawn({
+        let engine = engine.clone();
+        let stream = engine.generate(request(&[1], 200)).expect("accepted");
+        async move {
+            let mut stream = stream;
+            let mut tokens = 0;
+            while let Some(TokenEvent::Progress(progress)) = stream.next().await {
+                tokens += progress.tokens.len();
+            }
+            tokens
+        }
+    });
+    engine.drain();
+    assert_eq!(
+        engine.generate(request(&[1], 1)).err(),
+        Some(RequestError::ShuttingDown)
+    );
+    assert_eq!(running.await.expect("no panic"), 200);
+    engine.idle().await;
+    thread.stop().expect("a healthy end");
+}
+
+#[tokio::test]
+async fn a_lost_device_fails_running_requests_and_turns_health() {
+    let executor = FakeExecutor::counting(1000).lost_after(3);
+    let (engine, thread) = engine::start(config(2), Box::new(executor)).expect("a thread");
+    let mut stream = engine.generate(request(&[1], 100)).expect("accepted");
+    let mut last = None;
+    while let Some(event) = stream.next().await {
+        last = Some(event);
+    }
+    assert!(matches!(last, Some(TokenEvent::Failed(_))), "{last:?}");
+    assert!(thread.stop().is_err());
+    assert!(!engine.is_healthy());
+    assert_eq!(
+        engine.generate(request(&[1], 1)).err(),
+        Some(RequestError::ShuttingDown)
+    );
+}
