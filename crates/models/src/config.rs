@@ -48,9 +48,18 @@ struct RopeConfig {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum TokenIds {
+pub(crate) enum TokenIds {
     One(u32),
     Many(Vec<u32>),
+}
+
+impl TokenIds {
+    pub(crate) fn into_vec(self) -> Vec<u32> {
+        match self {
+            Self::One(id) => vec![id],
+            Self::Many(ids) => ids,
+        }
+    }
 }
 
 /// Reads a config.json.
@@ -98,11 +107,9 @@ pub fn spec_from_config(json: &[u8]) -> Result<ModelSpec, SpecError> {
         head_norm: architecture.head_norm,
         tied: config.tie_word_embeddings.unwrap_or(false),
         activation: activation(config.hidden_act.as_deref())?,
-        end_tokens: match config.eos_token_id {
-            None => Vec::new(),
-            Some(TokenIds::One(id)) => vec![id],
-            Some(TokenIds::Many(ids)) => ids,
-        },
+        end_tokens: config
+            .eos_token_id
+            .map_or_else(Vec::new, TokenIds::into_vec),
         dtype: dtype(config.torch_dtype.as_deref()),
     };
     checked(spec)

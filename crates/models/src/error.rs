@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use checkpoint::CheckpointError;
 use checkpoint::gguf::GgufError;
 use ops::DeviceError;
@@ -38,6 +40,40 @@ pub enum SpecError {
         found: String,
         /// What there is.
         supported: &'static str,
+    },
+}
+
+/// A model whose files could not be opened or understood.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The weights.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The operating system refused.
+    #[error("cannot read {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// A description larger than any real one.
+    #[error("{} has {length} bytes, the limit is {limit}", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        length: u64,
+        /// The most that is read.
+        limit: u64,
+    },
+    /// The description is not one we can follow.
+    #[error("{} describes a model that cannot be served", path.display())]
+    Spec {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: SpecError,
     },
 }
 

@@ -10,15 +10,17 @@ mod error;
 mod layer;
 mod loader;
 mod model;
+mod open;
 mod registry;
 mod rope;
 mod spec;
 mod step;
 
 pub use config::{spec_from_config, spec_from_gguf};
-pub use error::{LoadError, SpecError};
+pub use error::{LoadError, OpenError, SpecError};
 pub use loader::Progress;
 pub use model::{LoadOptions, Model, load};
+pub use open::{OpenedModel, open, read_spec};
 pub use registry::architectures;
 pub use rope::{RopeScaling, RopeSpec};
 pub use spec::{Biases, ModelSpec};
