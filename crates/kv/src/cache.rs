@@ -170,6 +170,13 @@ impl PrefixCache {
         }
     }
 
+    /// Pages that could be evicted if the lease were released.
+    pub fn pages_pinned_only_by(&self, lease: &PrefixLease) -> u32 {
+        lease
+            .node
+            .map_or(0, |node| self.tree.pages_pinned_once_above(node))
+    }
+
     /// Takes `count` pages for a sequence, evicting if need be; `None` when there are not as
     /// many, and nothing is evicted then.
     pub fn take(&mut self, count: u32) -> Option<Vec<Page>> {
@@ -193,6 +200,12 @@ impl PrefixCache {
         self.pool.reclaim(&pages);
         self.evicted += pages.len() as u64;
         pages.len() as u32
+    }
+
+    /// Forgets every prefix that no lease pins.
+    pub fn clear(&mut self) {
+        let pages = self.tree.evict(u32::MAX);
+        self.pool.reclaim(&pages);
     }
 
     fn lease(&mut self, namespace: &Namespace, node: Option<NodeId>) -> PrefixLease {

@@ -18,4 +18,5 @@ pub use integrity::IntegrityError;
 pub use lease::PrefixLease;
 pub use namespace::Namespace;
 pub use page::{Page, PageSize, Token};
+pub use radix::common_prefix;
 pub use table::PageTable;

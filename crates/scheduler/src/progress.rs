@@ -26,6 +26,8 @@ pub struct Progress {
     pub retractions: u32,
     /// When its first step was planned; `None` while it waits.
     pub first_planned: Option<Duration>,
+    /// When its first token was committed; `None` before.
+    pub first_token: Option<Duration>,
     /// Why it ended, if it did.
     pub finish: Option<FinishReason>,
 }

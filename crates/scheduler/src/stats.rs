@@ -51,3 +51,13 @@ impl SchedulerStats {
         self.cached_tokens as f64 / all.max(1) as f64
     }
 }
+
+/// The cache was not flushed because sequences use it.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the cache cannot be flushed while {running} sequences run and {waiting} wait")]
+pub struct Busy {
+    /// Sequences that have a row.
+    pub running: u32,
+    /// Sequences in the queue.
+    pub waiting: usize,
+}

@@ -71,7 +71,7 @@ impl Node {
 }
 
 /// How many tokens two runs have in common from their start.
-pub(crate) fn common_prefix(a: &[Token], b: &[Token]) -> usize {
+pub fn common_prefix(a: &[Token], b: &[Token]) -> usize {
     const STRIDE: usize = 64;
     let len = a.len().min(b.len());
     let (a, b) = (&a[..len], &b[..len]);

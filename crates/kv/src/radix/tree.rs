@@ -169,6 +169,19 @@ impl Tree {
         }
     }
 
+    /// Pages of the path that ends at `node`, as far as only one lease pins them.
+    pub(crate) fn pages_pinned_once_above(&self, node: NodeId) -> u32 {
+        let mut pages = 0;
+        let mut next = Some(node);
+        while let Some(node) = next.map(|id| &self.nodes[id])
+            && node.leases == 1
+        {
+            pages += node.pages.len() as u32;
+            next = parent_node(&node.parent);
+        }
+        pages
+    }
+
     /// The children of a place; `None` when the namespace has none.
     fn children(&self, namespace: &Namespace, place: Option<NodeId>) -> Option<&Children> {
         match place {
