@@ -1,3 +1,43 @@
-//! Checks and chores of the repository.
+//! Checks and chores of the repository: `cargo xtask tidy` looks whether the tree keeps the rules of
+//! the house, `cargo xtask versus` measures us against other servers on this machine. Nothing here is
+//! part of the product, and no crate may depend on it.
 
-fn main() {}
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to the terminal"
+)]
+
+mod tidy;
+mod versus;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+commands:
+  tidy                compare the tree with the rules of the house
+  versus llama-cpp    measure this build against llama.cpp on this machine";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let result = match words.first().map(String::as_str) {
+        Some("tidy") => tidy::run(&root()),
+        Some("versus") => versus::run(&root(), &words[1..]),
+        _ => Err(anyhow::anyhow!(USAGE)),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The root of the repository, which holds this crate.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("xtask lies in the root").to_owned()
+}
