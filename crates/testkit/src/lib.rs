@@ -5,3 +5,4 @@
 
 pub mod fake_executor;
 pub mod material;
+pub mod scripted_server;

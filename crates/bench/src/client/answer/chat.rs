@@ -1,0 +1,18 @@
+//! Events of `/v1/chat/completions`.
+
+use super::AnswerReader;
+use crate::clock::Nanos;
+use crate::record::Failure;
+
+impl AnswerReader {
+    pub(super) fn chat(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
+        let mut parsed = self.open_ai(event)?;
+        let Some(choice) = parsed.choices.as_mut().and_then(|choices| choices.first_mut()) else {
+            return self.without_choice(&parsed);
+        };
+        self.ended |= choice.finish_reason.is_some();
+        let text = choice.delta.take().unwrap_or_default().into_text();
+        self.open_ai_text(&text, &parsed, at);
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! Answers of servers, line by line, into the parts of a record.
+
+mod chat;
+mod completions;
+mod native;
+mod skim;
+mod whole;
+mod wire;
+
+use crate::clock::Nanos;
+use crate::record::{Chunk, Failure, Usage};
+
+/// A line longer than this is taken for a broken server.
+const LONGEST_LINE: usize = 256 << 20;
+
+/// How the body of an answer is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// `/generate`: events that repeat the whole text and count its tokens.
+    Native,
+    /// `/v1/completions` and truss: events with `choices[0].text`.
+    Completions,
+    /// `/v1/chat/completions`: events with `choices[0].delta`.
+    Chat,
+    /// A chat answer in one piece.
+    ChatWhole,
+    /// `/v1/embeddings`.
+    Embeddings,
+    /// Triton's `generate_stream`: events with `text_output`.
+    Triton,
+}
+
+impl Dialect {
+    /// Whether the body is one JSON text rather than lines.
+    fn is_whole(self) -> bool {
+        matches!(self, Self::ChatWhole | Self::Embeddings)
+    }
+
+    /// Whether a stream says in so many words that it is done.
+    fn announces_end(self) -> bool {
+        matches!(self, Self::Native | Self::Completions | Self::Chat)
+    }
+}
+
+/// What an answer amounted to, whole or not.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) usage: Usage,
+    /// When the last line arrived.
+    pub(crate) last_line: Option<Nanos>,
+}
+
+/// Reads one answer as its bytes arrive.
+pub(crate) struct AnswerReader {
+    dialect: Dialect,
+    answer: Answer,
+    /// A line whose end has not arrived, or all of a body in one piece.
+    pending: Vec<u8>,
+    /// The newest native event with text, decoded at the end.
+    newest: Vec<u8>,
+    ended: bool,
+    in_stream: Option<Failure>,
+}
+
+impl AnswerReader {
+    pub(crate) fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            answer: Answer::default(),
+            pending: Vec::new(),
+            newest: Vec::new(),
+            ended: false,
+            in_stream: None,
+        }
+    }
+
+    /// Takes in a piece of the body that arrived at this moment.
+    pub(crate) fn push(&mut self, mut piece: &[u8], at: Nanos) -> Result<(), Failure> {
+        if self.dialect.is_whole() {
+            self.answer.last_line = Some(at);
+            return self.hold(piece);
+        }
+        while let Some(end) = memchr::memchr(b'\n', piece) {
+            let (line, rest) = (&piece[..end], &piece[end + 1..]);
+            if self.pending.is_empty() {
+                self.line(line, at)?;
+            } else {
+                self.hold(line)?;
+                self.pending_line(at)?;
+            }
+            piece = rest;
+        }
+        self.hold(piece)
+    }
+
+    /// The end of the body: the answer, and what was wrong with it.
+    pub(crate) fn finish(mut self, at: Nanos) -> (Answer, Option<Failure>) {
+        let failure = self.conclude(at).err();
+        (self.answer, failure)
+    }
+
+    /// The part of the answer that came before a failure.
+    pub(crate) fn abandon(mut self) -> Answer {
+        if !self.newest.is_empty() {
+            native::decode(&mut self.answer, &self.newest).ok();
+        }
+        self.answer
+    }
+
+    fn conclude(&mut self, at: Nanos) -> Result<(), Failure> {
+        if self.dialect.is_whole() {
+            let body = std::mem::take(&mut self.pending);
+            return whole::read(self.dialect, &mut self.answer, &body);
+        }
+        self.pending_line(at)?;
+        if !self.newest.is_empty() {
+            let newest = std::mem::take(&mut self.newest);
+            self.ended |= native::decode(&mut self.answer, &newest)?;
+        }
+        if self.answer.last_line.is_none() {
+            return Err(Failure::Empty);
+        }
+        if let Some(failure) = self.in_stream.take() {
+            return Err(failure);
+        }
+        if self.dialect.announces_end() && !self.ended {
+            return Err(Failure::Unfinished);
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        if self.pending.len() + piece.len() > LONGEST_LINE {
+            let reason = format!("a line is longer than {LONGEST_LINE} bytes");
+            return Err(Failure::Malformed { reason });
+        }
+        self.pending.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn pending_line(&mut self, at: Nanos) -> Result<(), Failure> {
+        let line = std::mem::take(&mut self.pending);
+        self.line(&line, at)?;
+        self.pending = line;
+        self.pending.clear();
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8], at: Nanos) -> Result<(), Failure> {
+        let line = line.trim_ascii();
+        if line.is_empty() || is_other_field(line) {
+            return Ok(());
+        }
+        let event = line.strip_prefix(b"data:").unwrap_or(line).trim_ascii_start();
+        if event == protocol::sse::DONE.as_bytes() {
+            self.answer.last_line = Some(at);
+            self.ended = true;
+            return Ok(());
+        }
+        match self.dialect {
+            Dialect::Native => self.native(event, at),
+            Dialect::Completions => self.completion(event, at),
+            Dialect::Chat => self.chat(event, at),
+            Dialect::Triton => self.triton(event, at),
+            Dialect::ChatWhole | Dialect::Embeddings => Ok(()),
+        }?;
+        self.answer.last_line = Some(at);
+        Ok(())
+    }
+
+    fn chunk(&mut self, at: Nanos, tokens: u32) {
+        let text_end = self.answer.text.len() as u32;
+        self.answer.chunks.push(Chunk { at, tokens, text_end });
+    }
+}
+
+/// Comments and the fields of server-sent events that carry no data.
+fn is_other_field(line: &[u8]) -> bool {
+    [&b":"[..], b"event:", b"id:", b"retry:"].iter().any(|field| line.starts_with(field))
+}
+
+fn malformed(error: &serde_json::Error, event: &[u8]) -> Failure {
+    let start: String = String::from_utf8_lossy(event).chars().take(120).collect();
+    Failure::Malformed { reason: format!("{error} in {start:?}") }
+}
+
+#[cfg(test)]
+mod tests;

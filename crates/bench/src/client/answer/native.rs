@@ -1,0 +1,60 @@
+//! Events of `/generate`.
+
+use super::skim::{Glance, glance};
+use super::wire::{self, NativeEvent};
+use super::{Answer, AnswerReader, malformed};
+use crate::clock::Nanos;
+use crate::record::{Chunk, Failure};
+
+impl AnswerReader {
+    pub(super) fn native(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
+        let Some(seen) = glance(event) else { return self.native_in_full(event, at) };
+        if seen.has_error {
+            return self.native_in_full(event, at);
+        }
+        if seen.has_text {
+            self.native_text(seen, event, at)?;
+        }
+        Ok(())
+    }
+
+    fn native_text(&mut self, seen: Glance, event: &[u8], at: Nanos) -> Result<(), Failure> {
+        let Some(tokens) = seen.completion_tokens else {
+            let reason = "an event has text but no meta_info.completion_tokens".to_owned();
+            return Err(Failure::Malformed { reason });
+        };
+        self.answer.chunks.push(Chunk { at, tokens, text_end: 0 });
+        self.newest.clear();
+        self.newest.extend_from_slice(event);
+        Ok(())
+    }
+
+    fn native_in_full(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
+        let parsed: NativeEvent =
+            serde_json::from_slice(event).map_err(|error| malformed(&error, event))?;
+        if let Some(error) = &parsed.error {
+            self.in_stream = Some(wire::in_stream(error));
+        }
+        let has_text = parsed.text.is_some_and(|text| !text.is_empty());
+        if !has_text {
+            return Ok(());
+        }
+        let count = parsed.meta_info.and_then(|meta| meta.completion_tokens);
+        let completion_tokens = count.and_then(|count| u32::try_from(count).ok());
+        self.native_text(Glance { has_text, completion_tokens, has_error: false }, event, at)
+    }
+}
+
+/// Decodes the newest event into the answer; whether it carries a finish reason.
+pub(super) fn decode(answer: &mut Answer, event: &[u8]) -> Result<bool, Failure> {
+    let parsed: NativeEvent =
+        serde_json::from_slice(event).map_err(|error| malformed(&error, event))?;
+    answer.text = parsed.text.unwrap_or_default();
+    let meta = parsed.meta_info.unwrap_or_default();
+    answer.usage.output_tokens = meta.completion_tokens;
+    answer.usage.prompt_tokens = meta.prompt_tokens;
+    answer.usage.cached_tokens = meta.cached_tokens;
+    answer.usage.cached_tokens_details = meta.cached_tokens_details;
+    answer.usage.accept_length = meta.spec_accept_length;
+    Ok(meta.finish_reason.is_some())
+}

@@ -1,0 +1,198 @@
+//! A glance at one native event: is there text, and how many tokens so far.
+//!
+//! Native events repeat the whole text, so parsing each costs the square of the answer's length.
+//! This walks the JSON structure without decoding it, in whatever order and spacing a server
+//! writes its keys, and leaves decoding to the last event.
+
+/// What a native event says, as far as every event must be looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Glance {
+    /// Whether there is a non-empty `text`.
+    pub(super) has_text: bool,
+    /// `meta_info.completion_tokens`.
+    pub(super) completion_tokens: Option<u32>,
+    /// Whether there is an `error` that is not null.
+    pub(super) has_error: bool,
+}
+
+/// Glances at an event; `None` when it is not a JSON object of the expected shape.
+///
+/// `None` is not a verdict: the caller parses the event in full and lets that decide.
+pub(super) fn glance(event: &[u8]) -> Option<Glance> {
+    let mut walk = Walk { rest: event };
+    let mut glance = Glance::default();
+    walk.object(|key, walk| {
+        match key {
+            b"text" => {
+                let text = walk.string()?;
+                glance.has_text = !text.is_empty();
+            }
+            b"meta_info" => walk.object(|key, walk| {
+                if key == b"completion_tokens" {
+                    glance.completion_tokens = Some(walk.integer()?);
+                    Some(())
+                } else {
+                    walk.skip()
+                }
+            })?,
+            b"error" => {
+                glance.has_error = !walk.value()?.starts_with(b"null");
+            }
+            _ => walk.skip()?,
+        }
+        Some(())
+    })?;
+    walk.blanks();
+    walk.rest.is_empty().then_some(glance)
+}
+
+struct Walk<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Walk<'a> {
+    fn blanks(&mut self) {
+        while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = self.rest {
+            self.rest = rest;
+        }
+    }
+
+    /// Takes this byte after blanks, if it is next.
+    fn byte(&mut self, wanted: u8) -> Option<()> {
+        self.blanks();
+        self.rest = self.rest.strip_prefix(&[wanted])?;
+        Some(())
+    }
+
+    /// Walks an object; `visit` is called at each value and must pass over it.
+    fn object(
+        &mut self,
+        mut visit: impl FnMut(&[u8], &mut Self) -> Option<()>,
+    ) -> Option<()> {
+        self.byte(b'{')?;
+        if self.byte(b'}').is_some() {
+            return Some(());
+        }
+        loop {
+            let key = self.string()?;
+            if key.contains(&b'\\') {
+                return None;
+            }
+            self.byte(b':')?;
+            visit(key, self)?;
+            if self.byte(b',').is_none() {
+                return self.byte(b'}');
+            }
+        }
+    }
+
+    /// Passes over a string: its raw content, escapes and all.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        self.byte(b'"')?;
+        let mut from = 0;
+        loop {
+            let at = from + memchr::memchr2(b'"', b'\\', &self.rest[from..])?;
+            if self.rest[at] == b'"' {
+                let content = &self.rest[..at];
+                self.rest = &self.rest[at + 1..];
+                return Some(content);
+            }
+            from = at + 2;
+            if from > self.rest.len() {
+                return None;
+            }
+        }
+    }
+
+    fn integer(&mut self) -> Option<u32> {
+        let value = self.value()?;
+        std::str::from_utf8(value).ok()?.parse().ok()
+    }
+
+    fn skip(&mut self) -> Option<()> {
+        self.value().map(drop)
+    }
+
+    /// Passes over any value: its raw bytes.
+    fn value(&mut self) -> Option<&'a [u8]> {
+        self.blanks();
+        let start = self.rest;
+        let mut depth = 0_usize;
+        loop {
+            match *self.rest.first()? {
+                b'"' => {
+                    self.string()?;
+                }
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.rest = &self.rest[1..];
+                }
+                b'}' | b']' => {
+                    depth = depth.checked_sub(1)?;
+                    self.rest = &self.rest[1..];
+                }
+                _ => self.scalar(depth)?,
+            }
+            if depth == 0 {
+                return Some(&start[..start.len() - self.rest.len()]);
+            }
+        }
+    }
+
+    /// Passes over a number or word, or, inside a container, over everything up to the next
+    /// string or bracket.
+    fn scalar(&mut self, depth: usize) -> Option<()> {
+        let ends = |byte: &u8| match byte {
+            b'"' | b'{' | b'[' | b'}' | b']' => true,
+            b',' | b' ' | b'\t' | b'\n' | b'\r' => depth == 0,
+            _ => false,
+        };
+        let length = self.rest.iter().position(ends)?;
+        self.rest = &self.rest[length..];
+        (length > 0).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(event: &str) -> Option<Glance> {
+        let value: serde_json::Value = serde_json::from_str(event).ok()?;
+        Some(Glance {
+            has_text: value["text"].as_str().is_some_and(|text| !text.is_empty()),
+            completion_tokens: value["meta_info"]["completion_tokens"].as_u64().map(|n| n as u32),
+            has_error: !value["error"].is_null(),
+        })
+    }
+
+    #[test]
+    fn a_glance_sees_what_a_full_parse_sees() {
+        for event in [
+            r#"{"text":"hi","meta_info":{"id":"x","completion_tokens":3,"finish_reason":null}}"#,
+            r#"{"meta_info":{"completion_tokens":12,"e2e":0.5},"text":"a\"b\\","index":0}"#,
+            r#" { "text" : "" , "meta_info" : { "a":[1,{"b":"}]"}],"completion_tokens" : 7 } } "#,
+            r#"{"error":{"message":"no text here"}}"#,
+            r#"{"error":null,"text":"completion_tokens\":99","meta_info":{"completion_tokens":1}}"#,
+            r#"{"output_ids":[1,2,3],"text":"\u00e9\n","meta_info":{"x":{"completion_tokens":5}}}"#,
+            r#"{"text":"é😀","meta_info":{"completion_tokens":2,"w":[[],{},"]"],"f":-1.5e3}}"#,
+            "{}",
+            r#"{"text":"a","meta_info":{}}"#,
+        ] {
+            assert_eq!(glance(event.as_bytes()), parsed(event), "{event}");
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_shape_is_left_to_the_full_parse() {
+        for event in [
+            "", "[]", "null", "{", r#"{"text""#, r#"{"text":"a"#, r#"{"text":null}"#,
+            r#"{"text":"a"} x"#, r#"{"t\u0065xt":"a"}"#, r#"{"text":"a\"#,
+            r#"{"meta_info":{"completion_tokens":1.5}}"#,
+            r#"{"meta_info":{"completion_tokens":-1}}"#,
+            r#"{"meta_info":null}"#, r#"{"a":]}"#, r#"{"a":}"#,
+        ] {
+            assert_eq!(glance(event.as_bytes()), None, "{event}");
+        }
+    }
+}

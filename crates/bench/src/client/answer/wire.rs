@@ -1,0 +1,108 @@
+//! The parts of events that figures need; everything else is passed over, nulls are absence.
+
+use crate::record::{Failure, Usage};
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Deserialize, Default)]
+pub(super) struct MetaInfo {
+    pub(super) completion_tokens: Option<u64>,
+    pub(super) prompt_tokens: Option<u64>,
+    pub(super) cached_tokens: Option<u64>,
+    pub(super) cached_tokens_details: Option<Value>,
+    pub(super) spec_accept_length: Option<f64>,
+    pub(super) finish_reason: Option<Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct NativeEvent {
+    pub(super) text: Option<String>,
+    pub(super) meta_info: Option<MetaInfo>,
+    pub(super) error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct OpenAiEvent {
+    pub(super) choices: Option<Vec<Choice>>,
+    pub(super) usage: Option<OpenAiUsage>,
+    pub(super) error: Option<Value>,
+    pub(super) sglext: Option<Extension>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Choice {
+    pub(super) text: Option<String>,
+    pub(super) delta: Option<Message>,
+    pub(super) message: Option<Message>,
+    pub(super) finish_reason: Option<Value>,
+    pub(super) meta_info: Option<MetaInfo>,
+}
+
+#[derive(Deserialize, Default)]
+pub(super) struct Message {
+    content: Option<String>,
+    reasoning_content: Option<String>,
+    reasoning: Option<String>,
+}
+
+impl Message {
+    /// Thoughts and words; servers name the thoughts in two ways, some in both.
+    pub(super) fn into_text(self) -> String {
+        let named = self.reasoning_content.filter(|text| !text.is_empty());
+        let mut text = named.or(self.reasoning).unwrap_or_default();
+        let content = self.content.unwrap_or_default();
+        if text.is_empty() {
+            return content;
+        }
+        text.push_str(&content);
+        text
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct OpenAiUsage {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<PromptDetails>,
+}
+
+#[derive(Deserialize)]
+struct PromptDetails {
+    cached_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Extension {
+    cached_tokens_details: Option<Value>,
+}
+
+impl OpenAiUsage {
+    pub(super) fn completion_tokens(&self) -> Option<u64> {
+        self.completion_tokens
+    }
+
+    /// Takes over what this event says; what it does not say stays as it was.
+    pub(super) fn add_to(&self, usage: &mut Usage) {
+        usage.prompt_tokens = self.prompt_tokens.or(usage.prompt_tokens);
+        usage.output_tokens = self.completion_tokens.or(usage.output_tokens);
+        let cached = self.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
+        usage.cached_tokens = cached.or(usage.cached_tokens);
+    }
+}
+
+impl Extension {
+    /// The cache counts of this extension: by place, and summed over the places.
+    pub(super) fn add_to(self, usage: &mut Usage) {
+        let Some(details) = self.cached_tokens_details else { return };
+        let places = ["device", "host", "storage"];
+        usage.cached_tokens =
+            Some(places.iter().filter_map(|place| details[*place].as_u64()).sum());
+        usage.cached_tokens_details = Some(details);
+    }
+}
+
+/// The words of an error object inside a stream.
+pub(super) fn in_stream(error: &Value) -> Failure {
+    let message = error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned);
+    Failure::InStream { message }
+}

@@ -1,0 +1,12 @@
+//! HTTP/1.1 as a load generator needs it: one exchange per connection, bytes seen as they arrive.
+//!
+//! There is no pool, no redirect, no compression and no encryption: each would put time between the
+//! server and the clock.
+
+mod body;
+mod head;
+mod url;
+
+pub(crate) use body::BodyFraming;
+pub(crate) use head::{ResponseHead, write_request_head};
+pub use url::{Url, UrlError};

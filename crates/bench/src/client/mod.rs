@@ -1,0 +1,181 @@
+//! The client: requests worded, sent, and their answers dated as they arrive.
+//!
+//! [`Client`] keeps a few threads of connections. It decides nothing: when to send is the business
+//! of a pace, what to send that of a dataset.
+
+mod answer;
+mod backend;
+mod connect;
+mod http1;
+mod manner;
+mod reactor;
+
+pub use backend::{BACKENDS, Backend, Family};
+pub use http1::{Url, UrlError};
+pub use manner::{Extras, Manner, Sampling};
+
+use crate::clock::{Clock, Nanos};
+use crate::dataset::Row;
+use crate::record::RequestRecord;
+use hdrhistogram::Histogram;
+use manner::Ask;
+use reactor::{Job, Note, Worker};
+use serde_json::Value;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// The reference waits six hours for an answer.
+pub const USUAL_TIME_LIMIT: Duration = Duration::from_hours(6);
+
+/// Threads of connections to one server.
+pub struct Client {
+    manner: Arc<Manner>,
+    address: SocketAddr,
+    clock: Clock,
+    workers: Vec<Worker>,
+    next_worker: usize,
+    notes: Receiver<Note>,
+    sender: Sender<Note>,
+    time_limit: Duration,
+}
+
+/// One request to make now.
+#[derive(Clone, Debug)]
+pub struct Errand {
+    /// The row and its place in the dataset.
+    pub row: (usize, Arc<Row>),
+    /// The turn of a conversation.
+    pub round: usize,
+    /// When the pace wanted it.
+    pub scheduled: Nanos,
+    /// How many tokens to ask for.
+    pub output_tokens: u64,
+    /// The adapter to use.
+    pub adapter: Option<Arc<str>>,
+    /// The conversation so far, this turn's messages included.
+    pub history: Option<Arc<[Value]>>,
+}
+
+/// What happened at the client.
+#[derive(Debug)]
+pub enum Happening {
+    /// A request ended, well or not.
+    Finished(Box<RequestRecord>),
+    /// A person wants the run to end.
+    Interrupted,
+    /// Nothing, for as long as one was willing to wait.
+    Nothing,
+}
+
+/// How the client itself did.
+#[derive(Clone, Debug)]
+pub struct OwnBehaviour {
+    /// Nanoseconds from the arrival of data in the kernel to its being read.
+    pub read_lag: Histogram<u64>,
+    /// Whether arrivals were stamped by the kernel; if not, they are dated when read.
+    pub stamped: bool,
+}
+
+/// A handle by which another thread ends a run.
+#[derive(Clone)]
+pub struct Interrupter {
+    sender: Sender<Note>,
+}
+
+impl Interrupter {
+    /// Asks the load to stop; without effect when it is over.
+    pub fn interrupt(&self) {
+        self.sender.send(Note::Interrupted).ok();
+    }
+}
+
+impl Client {
+    /// Starts the threads; the server is not spoken to yet.
+    pub fn start(manner: Manner, threads: usize, time_limit: Duration) -> io::Result<Self> {
+        let address = connect::resolve(&manner.base)?;
+        let clock = Clock::start();
+        let (sender, notes) = channel();
+        let workers = (0..threads.max(1))
+            .map(|_| Worker::start(clock, sender.clone()))
+            .collect::<io::Result<_>>()?;
+        let manner = Arc::new(manner);
+        Ok(Self { manner, address, clock, workers, next_worker: 0, notes, sender, time_limit })
+    }
+
+    /// The clock of all records.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// How requests are worded.
+    pub fn manner(&self) -> &Manner {
+        &self.manner
+    }
+
+    /// A handle that ends the run from another thread.
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter { sender: self.sender.clone() }
+    }
+
+    /// Makes a request; its end is told by [`wait`](Self::wait).
+    pub fn send(&mut self, errand: Errand) {
+        let worker = self.next_worker;
+        self.next_worker = (worker + 1) % self.workers.len();
+        let manner = Arc::clone(&self.manner);
+        let (place, row) = errand.row;
+        let mut asked = row.asked;
+        asked.output_tokens = errand.output_tokens;
+        let (adapter, history) = (errand.adapter, errand.history);
+        let request = move || {
+            manner.request(&Ask {
+                row: &row,
+                output_tokens: errand.output_tokens,
+                adapter: adapter.as_deref(),
+                history: history.as_deref(),
+            })
+        };
+        self.workers[worker].request(Job {
+            row: place,
+            round: errand.round,
+            scheduled: errand.scheduled,
+            asked,
+            address: self.address,
+            dialect: self.manner.backend.dialect(self.manner.stream),
+            request: Box::new(request),
+            time_limit: self.time_limit,
+        });
+    }
+
+    /// Waits for the next happening, for no longer than this.
+    pub fn wait(&self, longest: Duration) -> Happening {
+        match self.notes.recv_timeout(longest) {
+            Ok(Note::Finished(record)) => Happening::Finished(record),
+            Ok(Note::Interrupted) => Happening::Interrupted,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Happening::Nothing,
+        }
+    }
+
+    /// Ends everything under way; each request is still told of, as abandoned.
+    pub fn abandon_all(&self) {
+        for worker in &self.workers {
+            worker.abandon_all();
+        }
+    }
+
+    /// Ends the threads: how they did.
+    pub fn finish(self) -> OwnBehaviour {
+        let mut reports = self.workers.into_iter().map(Worker::finish);
+        let first = reports.next().expect("a client has a worker");
+        reports.fold(
+            OwnBehaviour { read_lag: first.lag, stamped: first.stamped },
+            |mut all, report| {
+                all.read_lag.add(&report.lag).expect("all lags have the same bounds");
+                all.stamped &= report.stamped;
+                all
+            },
+        )
+    }
+}

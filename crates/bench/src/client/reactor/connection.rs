@@ -1,0 +1,177 @@
+//! One request on its own connection, from connecting to the last byte.
+
+use crate::client::answer::{Answer, AnswerReader, Dialect};
+use crate::client::http1::{BodyFraming, ResponseHead};
+use crate::clock::Nanos;
+use crate::record::Failure;
+use mio::net::TcpStream;
+use std::io::{self, Write};
+
+/// The body of an error answer is kept up to this length.
+const LONGEST_ERROR_BODY: usize = 16 * 1024;
+
+/// A connection and how far its exchange has come.
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) times: Times,
+    request: Vec<u8>,
+    written: usize,
+    stage: Stage,
+}
+
+/// The moments of an exchange so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    pub(super) connected: Option<Nanos>,
+    pub(super) first_byte: Option<Nanos>,
+    /// The newest arrival; arrivals never run backwards.
+    pub(super) newest: Nanos,
+}
+
+enum Stage {
+    Connecting(Dialect),
+    /// The response head so far.
+    Head(Dialect, Vec<u8>),
+    Answer(BodyFraming, Box<AnswerReader>),
+    Error { framing: BodyFraming, code: u16, reason: String, body: Vec<u8> },
+}
+
+/// What an exchange came to.
+pub(super) struct Ending {
+    pub(super) answer: Answer,
+    pub(super) failure: Option<Failure>,
+}
+
+/// Why an exchange cannot go on.
+type Over = Failure;
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, dialect: Dialect, request: Vec<u8>, sent: Nanos) -> Self {
+        let times = Times { newest: sent, ..Times::default() };
+        Self { stream, times, request, written: 0, stage: Stage::Connecting(dialect) }
+    }
+
+    /// The socket can be written to: notice the connection, send what is left.
+    pub(super) fn writable(&mut self, now: Nanos) -> Result<(), Over> {
+        if let Stage::Connecting(dialect) = self.stage {
+            if let Some(error) = self.stream.take_error().ok().flatten() {
+                return Err(Failure::Connect { reason: words(&error) });
+            }
+            match self.stream.peer_addr() {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(()),
+                Err(error) => return Err(Failure::Connect { reason: words(&error) }),
+            }
+            self.times.connected = Some(now);
+            self.stage = Stage::Head(dialect, Vec::new());
+        }
+        while self.written < self.request.len() {
+            match self.stream.write(&self.request[self.written..]) {
+                Ok(written) => self.written += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The server may have answered before it broke the connection: reading tells.
+                Err(_) => break,
+            }
+        }
+        self.request = Vec::new();
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Whether an answer can be expected yet.
+    pub(super) fn is_connected(&self) -> bool {
+        !matches!(self.stage, Stage::Connecting(_))
+    }
+
+    /// Takes in received bytes; whether the answer is now whole.
+    pub(super) fn received(&mut self, bytes: &[u8], at: Nanos) -> Result<bool, Over> {
+        self.times.first_byte.get_or_insert(at);
+        self.times.newest = at;
+        if let Stage::Head(dialect, head) = &mut self.stage {
+            head.extend_from_slice(bytes);
+            let dialect = *dialect;
+            let parsed = ResponseHead::parse(head).map_err(malformed)?;
+            let Some((response, length)) = parsed else { return Ok(false) };
+            let rest = head.split_off(length);
+            self.stage = Stage::after_head(response, dialect)?;
+            return self.body(&rest, at);
+        }
+        self.body(bytes, at)
+    }
+
+    fn body(&mut self, mut bytes: &[u8], at: Nanos) -> Result<bool, Over> {
+        match &mut self.stage {
+            Stage::Connecting(_) | Stage::Head(..) => Ok(false),
+            Stage::Answer(framing, reader) => {
+                while let Some(piece) = framing.payload(&mut bytes).map_err(malformed)? {
+                    reader.push(piece, at)?;
+                }
+                Ok(framing.is_complete())
+            }
+            Stage::Error { framing, body, .. } => {
+                while let Some(piece) = framing.payload(&mut bytes).map_err(malformed)? {
+                    let room = LONGEST_ERROR_BODY.saturating_sub(body.len());
+                    body.extend_from_slice(&piece[..piece.len().min(room)]);
+                }
+                Ok(framing.is_complete())
+            }
+        }
+    }
+
+    /// The server closed the connection, properly or not.
+    pub(super) fn closed(&self) -> Result<(), Over> {
+        match &self.stage {
+            Stage::Answer(framing, _) | Stage::Error { framing, .. } if framing.may_close() => {
+                Ok(())
+            }
+            _ => Err(Failure::Cut),
+        }
+    }
+
+    /// Ends the exchange: what it came to.
+    pub(super) fn end(self, over: Option<Failure>) -> (Times, Ending) {
+        let at = self.times.newest;
+        let (answer, failure) = match (self.stage, over) {
+            (Stage::Answer(_, reader), None) => reader.finish(at),
+            (Stage::Answer(_, reader), Some(over)) => (reader.abandon(), Some(over)),
+            (Stage::Error { code, reason, body, .. }, _) => {
+                let body = String::from_utf8_lossy(&body).into_owned();
+                (Answer::default(), Some(Failure::Status { code, reason, body }))
+            }
+            (_, over) => (Answer::default(), Some(over.unwrap_or(Failure::Cut))),
+        };
+        (self.times, Ending { answer, failure })
+    }
+}
+
+impl Stage {
+    fn after_head(head: ResponseHead, dialect: Dialect) -> Result<Self, Over> {
+        let ResponseHead { status, reason, content_type, framing } = head;
+        if status != 200 {
+            return Ok(Self::Error { framing, code: status, reason, body: Vec::new() });
+        }
+        if !carries_events(&content_type) {
+            return Err(Failure::ContentType { found: content_type });
+        }
+        Ok(Self::Answer(framing, Box::new(AnswerReader::new(dialect))))
+    }
+}
+
+/// Whether an answer of this content type can be one of ours; many servers do not say.
+fn carries_events(content_type: &str) -> bool {
+    let kind = content_type.split(';').next().unwrap_or_default().trim();
+    kind.is_empty()
+        || ["text/event-stream", "text/plain", "application/octet-stream"].contains(&kind)
+        || (kind.starts_with("application/") && kind.ends_with("json"))
+}
+
+fn malformed(error: impl std::fmt::Display) -> Failure {
+    Failure::Malformed { reason: error.to_string() }
+}
+
+/// The system's words for an error, without its number.
+pub(super) fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}

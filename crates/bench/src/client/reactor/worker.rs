@@ -1,0 +1,313 @@
+//! One thread of connections.
+
+use super::connection::{Connection, Ending, words};
+use crate::client::answer::Dialect;
+use crate::clock::{Clock, Nanos, WallOffset};
+use crate::os;
+use crate::record::{Asked, Failure, RequestRecord};
+use hdrhistogram::Histogram;
+use mio::net::TcpStream;
+use mio::event::Event;
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const WAKE: Token = Token(usize::MAX);
+const BUFFER: usize = 256 * 1024;
+/// Time limits are looked at this often.
+const ROUND: Duration = Duration::from_millis(250);
+
+/// One request to be made now.
+pub(crate) struct Job {
+    pub(crate) row: usize,
+    pub(crate) round: usize,
+    pub(crate) scheduled: Nanos,
+    pub(crate) asked: Asked,
+    pub(crate) address: SocketAddr,
+    pub(crate) dialect: Dialect,
+    /// Makes the bytes to send; called on the worker's thread, before the request's clock starts.
+    pub(crate) request: Box<dyn FnOnce() -> Vec<u8> + Send>,
+    pub(crate) time_limit: Duration,
+}
+
+/// What a load is told while it lasts.
+pub(crate) enum Note {
+    /// A request ended, well or not.
+    Finished(Box<RequestRecord>),
+    /// A person wants the run to end.
+    Interrupted,
+}
+
+/// What a worker measured about itself.
+#[derive(Debug)]
+pub(crate) struct WorkerReport {
+    /// Nanoseconds from arrival in the kernel to being read, one value per read.
+    pub(crate) lag: Histogram<u64>,
+    /// Whether arrivals were stamped by the kernel; if not, they are dated when read.
+    pub(crate) stamped: bool,
+}
+
+enum Command {
+    Start(Job),
+    AbandonAll,
+    Quit,
+}
+
+/// A handle to one thread of connections; dropping it abandons what is under way.
+pub(crate) struct Worker {
+    commands: Sender<Command>,
+    waker: Arc<Waker>,
+    thread: Option<JoinHandle<WorkerReport>>,
+}
+
+impl Worker {
+    /// Starts a thread that tells `notes` about every request it was given.
+    pub(crate) fn start(clock: Clock, notes: Sender<Note>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        let (commands, inbox) = channel();
+        let lag = Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(io::Error::other)?;
+        let reactor = Reactor {
+            poll,
+            inbox,
+            notes,
+            clock,
+            wall: WallOffset::measure(clock),
+            places: Vec::new(),
+            free: Vec::new(),
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+            report: WorkerReport { lag, stamped: true },
+        };
+        let thread = std::thread::Builder::new()
+            .name("bench-worker".to_owned())
+            .spawn(move || reactor.run())?;
+        Ok(Self { commands, waker, thread: Some(thread) })
+    }
+
+    /// Makes a request.
+    pub(crate) fn request(&self, job: Job) {
+        self.command(Command::Start(job));
+    }
+
+    /// Ends all requests under way; each is told of as abandoned.
+    pub(crate) fn abandon_all(&self) {
+        self.command(Command::AbandonAll);
+    }
+
+    /// Ends the thread: what it measured.
+    pub(crate) fn finish(mut self) -> WorkerReport {
+        self.command(Command::Quit);
+        let thread = self.thread.take().expect("a worker is finished once");
+        thread.join().expect("the worker thread does not panic")
+    }
+
+    fn command(&self, command: Command) {
+        self.commands.send(command).expect("the worker lives as long as its handle");
+        self.waker.wake().expect("an event descriptor can be written to");
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.command(Command::Quit);
+            thread.join().expect("the worker thread does not panic");
+        }
+    }
+}
+
+/// A connection and the request it carries.
+struct Place {
+    connection: Connection,
+    /// What is known before the answer.
+    record: RequestRecord,
+    deadline: Nanos,
+    time_limit: Duration,
+}
+
+struct Reactor {
+    poll: Poll,
+    inbox: Receiver<Command>,
+    notes: Sender<Note>,
+    clock: Clock,
+    wall: WallOffset,
+    places: Vec<Option<Place>>,
+    free: Vec<usize>,
+    buffer: Box<[u8]>,
+    report: WorkerReport,
+}
+
+impl Reactor {
+    fn run(mut self) -> WorkerReport {
+        os::sharpen_timers();
+        let mut events = Events::with_capacity(1024);
+        let mut next_round = self.clock.now();
+        loop {
+            match self.poll.poll(&mut events, Some(ROUND)) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    panic!("the poll set broke: {error}");
+                }
+                _ => {}
+            }
+            for event in &events {
+                if event.token() == WAKE {
+                    continue;
+                }
+                self.ready(event);
+            }
+            if !self.obey() {
+                return self.report;
+            }
+            let now = self.clock.now();
+            if now >= next_round {
+                next_round = Nanos(now.0 + ROUND.as_nanos() as u64);
+                self.enforce_limits(now);
+            }
+        }
+    }
+
+    /// Carries out commands; `false` when it is time to go.
+    fn obey(&mut self) -> bool {
+        while let Ok(command) = self.inbox.try_recv() {
+            match command {
+                Command::Start(job) => self.start(job),
+                Command::AbandonAll => {
+                    for place in 0..self.places.len() {
+                        self.end(place, Some(Failure::Abandoned));
+                    }
+                }
+                Command::Quit => return false,
+            }
+        }
+        true
+    }
+
+    fn start(&mut self, job: Job) {
+        let request = (job.request)();
+        let sent = self.clock.now();
+        let mut record = RequestRecord::begun(job.row, job.round, job.scheduled, sent, job.asked);
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        match self.open(place, job.address) {
+            Ok(stream) => {
+                self.places[place] = Some(Place {
+                    connection: Connection::new(stream, job.dialect, request, sent),
+                    record,
+                    deadline: Nanos(sent.0.saturating_add(job.time_limit.as_nanos() as u64)),
+                    time_limit: job.time_limit,
+                });
+            }
+            Err(error) => {
+                self.free.push(place);
+                record.finished = self.clock.now();
+                record.failure = Some(Failure::Connect { reason: words(&error) });
+                self.tell(record);
+            }
+        }
+    }
+
+    fn open(&mut self, place: usize, address: SocketAddr) -> io::Result<TcpStream> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        if os::stamp_arrivals(&stream).is_err() {
+            self.report.stamped = false;
+        }
+        let both = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(&mut stream, Token(place), both)?;
+        Ok(stream)
+    }
+
+    fn ready(&mut self, event: &Event) {
+        let place = event.token().0;
+        let Some(Some(held)) = self.places.get_mut(place) else { return };
+        if event.is_writable() {
+            let now = self.clock.now();
+            if let Err(failure) = held.connection.writable(now) {
+                self.end(place, Some(failure));
+                return;
+            }
+        }
+        if event.is_readable() && held.connection.is_connected() {
+            match self.read(place, event.is_read_closed()) {
+                Ok(true) => self.end(place, None),
+                Ok(false) => {}
+                Err(failure) => self.end(place, Some(failure)),
+            }
+        }
+    }
+
+    /// Reads until the socket is drained; whether the answer is whole.
+    ///
+    /// A short read drains a stream socket, so the call that would say so is saved, unless the end
+    /// of the stream is known to lie behind the data.
+    fn read(&mut self, place: usize, closing: bool) -> Result<bool, Failure> {
+        let Some(Some(held)) = self.places.get_mut(place) else { return Ok(false) };
+        let connection = &mut held.connection;
+        loop {
+            let (length, stamp) = match os::receive(&connection.stream, &mut self.buffer) {
+                Ok((0, _)) => return connection.closed().map(|()| true),
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Failure::Lost { reason: words(&error) }),
+            };
+            let now = self.clock.now();
+            let at = match stamp {
+                Some(wall) => self.wall.arrival(wall, now).max(connection.times.newest),
+                None => now,
+            };
+            self.report.stamped &= stamp.is_some();
+            self.report.lag.saturating_record(now.since(at));
+            if connection.received(&self.buffer[..length], at)? {
+                return Ok(true);
+            }
+            if length < self.buffer.len() && !closing {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn enforce_limits(&mut self, now: Nanos) {
+        for place in 0..self.places.len() {
+            let Some(held) = &self.places[place] else { continue };
+            if now >= held.deadline {
+                let seconds = held.time_limit.as_secs();
+                self.end(place, Some(Failure::Timeout { seconds }));
+            }
+        }
+    }
+
+    /// Ends the request at a place and tells of it.
+    fn end(&mut self, place: usize, over: Option<Failure>) {
+        let Some(mut held) = self.places[place].take() else { return };
+        self.free.push(place);
+        self.poll.registry().deregister(&mut held.connection.stream).ok();
+        let now = self.clock.now();
+        let (times, Ending { answer, failure }) = held.connection.end(over);
+        let finished = match (&failure, answer.last_line) {
+            (None, Some(last)) => last,
+            _ => now,
+        };
+        self.tell(RequestRecord {
+            connected: times.connected,
+            first_byte: times.first_byte,
+            chunks: answer.chunks,
+            finished,
+            usage: answer.usage,
+            text: answer.text,
+            failure,
+            ..held.record
+        });
+    }
+
+    fn tell(&self, record: RequestRecord) {
+        // A load that ended early no longer listens; its requests are of no interest.
+        self.notes.send(Note::Finished(Box::new(record))).ok();
+    }
+}

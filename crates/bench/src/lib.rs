@@ -1,0 +1,17 @@
+//! One load on one server: datasets, paces, the client, records and the figures made of them.
+//!
+//! It measures any server that speaks a known protocol and knows nothing of our own engine: servers
+//! are addresses here. It starts no server and compares no runs; that is the business of `lab`.
+
+pub mod client;
+pub mod clock;
+pub mod dataset;
+pub mod load;
+mod os;
+pub mod pace;
+pub mod random;
+pub mod record;
+pub mod release;
+pub mod stop;
+
+pub use os::{ProcessUsage, process_usage};

@@ -1,0 +1,154 @@
+//! The few calls to the operating system that the standard library does not offer.
+#![expect(unsafe_code, reason = "socket stamps, resource limits and timer slack have no safe wrapper here")]
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::from_mut;
+use std::time::Duration;
+
+/// Asks the kernel to stamp arriving data with the wall clock.
+pub(crate) fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the descriptor is borrowed and open; the option value outlives the call.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            std::ptr::from_ref(&on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    checked(answer as isize).map(drop)
+}
+
+/// Room for one control message that carries a time stamp, aligned as the kernel wants it.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Receives without blocking: the byte count and the wall-clock arrival of the last byte, when the
+/// kernel knows it.
+pub(crate) fn receive(
+    socket: &impl AsFd,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Option<Duration>)> {
+    let mut control = Control([0; 64]);
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: all-zero is a valid message header; every pointer set below outlives the call.
+    let mut header: libc::msghdr = unsafe { zeroed() };
+    header.msg_iov = from_mut(&mut part);
+    header.msg_iovlen = 1;
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = control.0.len();
+    // SAFETY: the header describes `buffer` and `control`, both writable for the whole call.
+    let answer = unsafe {
+        libc::recvmsg(socket.as_fd().as_raw_fd(), from_mut(&mut header), libc::MSG_DONTWAIT)
+    };
+    let length = checked(answer)?;
+    Ok((length, stamp_of(&control.0[..header.msg_controllen.min(64)])))
+}
+
+/// The stamp in a control buffer: a header of 16 bytes, then seconds and nanoseconds.
+fn stamp_of(control: &[u8]) -> Option<Duration> {
+    let number = |at: usize| Some(i64::from_ne_bytes(control.get(at..at + 8)?.try_into().ok()?));
+    let kind = control.get(8..16)?;
+    let word = |at: usize| Some(i32::from_ne_bytes(kind.get(at..at + 4)?.try_into().ok()?));
+    if word(0)? != libc::SOL_SOCKET || word(4)? != libc::SO_TIMESTAMPNS {
+        return None;
+    }
+    Some(Duration::new(u64::try_from(number(16)?).ok()?, u32::try_from(number(24)?).ok()?))
+}
+
+/// Raises the soft limit of open files to `target`, or to the hard limit below it.
+pub(crate) fn raise_file_limit(target: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is a plain value that outlives both calls.
+    unsafe {
+        checked(libc::getrlimit(libc::RLIMIT_NOFILE, from_mut(&mut limit)) as isize)?;
+        if limit.rlim_cur >= target {
+            return Ok(());
+        }
+        let short = limit.rlim_max < target;
+        limit.rlim_cur = target.min(limit.rlim_max);
+        checked(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) as isize)?;
+        if short {
+            let hard = limit.rlim_max;
+            return Err(io::Error::other(format!("the hard limit is {hard}, below {target}")));
+        }
+    }
+    Ok(())
+}
+
+/// What this process has used so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProcessUsage {
+    /// Processor time, user and system.
+    pub cpu: Duration,
+    /// The most memory ever resident, in bytes.
+    pub peak_memory: u64,
+}
+
+/// Reads the usage of this process.
+pub fn process_usage() -> ProcessUsage {
+    // SAFETY: all-zero is a valid `rusage`, and the call only writes to it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, from_mut(&mut usage));
+        usage
+    };
+    let time = |value: libc::timeval| {
+        Duration::from_secs(value.tv_sec as u64) + Duration::from_micros(value.tv_usec as u64)
+    };
+    ProcessUsage {
+        cpu: time(usage.ru_utime) + time(usage.ru_stime),
+        peak_memory: usage.ru_maxrss as u64 * 1024,
+    }
+}
+
+/// Lets timed waits of this thread end within microseconds instead of the usual fifty.
+pub(crate) fn sharpen_timers() {
+    // SAFETY: the call takes plain numbers; a kernel that refuses leaves the slack as it was.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64);
+    }
+}
+
+fn checked(answer: isize) -> io::Result<usize> {
+    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    #[test]
+    fn data_arrives_with_the_moment_it_was_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (receiver, _) = listener.accept().unwrap();
+        stamp_arrivals(&receiver).unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(
+            receive(&receiver, &mut buffer).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
+        sender.write_all(b"hello").unwrap();
+        receiver.peek(&mut buffer).unwrap();
+        let (length, stamp) = receive(&receiver, &mut buffer).unwrap();
+        assert_eq!(&buffer[..length], b"hello");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let age = now.checked_sub(stamp.expect("the kernel stamps loopback data")).unwrap();
+        assert!(age < Duration::from_secs(5), "{age:?}");
+    }
+
+    #[test]
+    fn usage_grows_and_is_not_empty() {
+        let usage = process_usage();
+        assert!(usage.peak_memory > 100_000);
+        assert!(process_usage().cpu >= usage.cpu);
+    }
+}
