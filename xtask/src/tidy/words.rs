@@ -56,9 +56,9 @@ const REFUSED: &[Refused] = &[
     refuse("iteration", "step", CORE, Names::Declared),
     refuse("tick", "step", CORE, Names::Declared),
     refuse("postprocess", "commit", Crates::All, Names::Declared),
-    refuse("preempt", "retract", Crates::All, Names::Declared),
-    refuse("preempted", "retracted", Crates::All, Names::Declared),
-    refuse("preemption", "retraction", Crates::All, Names::Declared),
+    refuse("preempt", "retract", CORE, Names::Declared),
+    refuse("preempted", "retracted", CORE, Names::Declared),
+    refuse("preemption", "retraction", CORE, Names::Declared),
     refuse(
         "worker",
         "rank or upstream",
