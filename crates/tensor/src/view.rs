@@ -371,6 +371,22 @@ impl<'a> ViewMut<'a> {
         )
     }
 
+    /// Two row ranges that do not overlap: `..at` and `at..`.
+    pub fn split_rows(self, at: usize) -> (Self, Self) {
+        let lower = self.matrix.row_range(&(at..self.matrix.rows));
+        let upper = self.matrix.row_range(&(0..at));
+        (
+            Self {
+                matrix: upper,
+                borrow: PhantomData,
+            },
+            Self {
+                matrix: lower,
+                borrow: PhantomData,
+            },
+        )
+    }
+
     /// One row of host memory, to write.
     pub fn row_mut<T: Element>(&mut self, row: usize) -> &mut [T] {
         // SAFETY: in bounds and of this type (checked), borrowed mutably from self.
