@@ -64,8 +64,8 @@ impl Pool {
         if count > self.free_count() {
             return false;
         }
-        let taken = self.free.split_off(self.free.len() - count as usize);
-        for &page in taken.iter().rev() {
+        for _ in 0..count {
+            let page = self.free.pop().expect("the free pages were counted");
             self.change(page, Owner::Free, Owner::Leased);
             pages.push(page);
         }

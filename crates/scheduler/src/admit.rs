@@ -76,6 +76,11 @@ impl Scheduler {
     pub(crate) fn open(&mut self, id: SequenceId, reserved: u32) -> Option<Opened> {
         let row = self.rows.next_free()?;
         let sequence = self.queue.get(id)?;
+        let output = first_reserve(sequence);
+        // the output alone may rule it out, and a long prompt need not be looked up for that
+        if !self.fits(self.config.page_size.full_pages(output), reserved) {
+            return None;
+        }
         let usable = match self.config.reuse {
             Reuse::Prefixes => sequence.cacheable() as usize,
             Reuse::Off => 0,
@@ -87,12 +92,12 @@ impl Scheduler {
         let page_size = self.config.page_size;
         let mut table = PageTable::new(page_size, pages);
         let missing = table.missing_for(sequence.history.len() as u32);
-        let wanted = table.missing_for(sequence.len() + first_reserve(sequence));
-        // alone it always fits: `admit` made sure, and the estimate must not keep it out
-        let fits = self.rows.is_empty()
-            || u64::from(wanted) + u64::from(reserved)
-                <= u64::from(self.cache.counts().available());
-        let taken = if fits { self.cache.take(missing) } else { None };
+        let wanted = table.missing_for(sequence.len() + output);
+        let taken = if self.fits(wanted, reserved) {
+            self.cache.take(missing)
+        } else {
+            None
+        };
         let Some(private) = taken else {
             self.cache.release(lease);
             return None;
@@ -119,6 +124,13 @@ impl Scheduler {
             told: 0,
         };
         Some(Opened { running, partial })
+    }
+
+    /// Whether `wanted` pages can be had beside `reserved` ones. Alone a sequence always fits:
+    /// `admit` made sure, and an estimate must not keep it out.
+    fn fits(&self, wanted: u32, reserved: u32) -> bool {
+        let available = u64::from(self.cache.counts().available());
+        self.rows.is_empty() || u64::from(wanted) + u64::from(reserved) <= available
     }
 
     /// Pages that running sequences may still need, by the current estimate.

@@ -101,13 +101,12 @@ impl Scheduler {
         if retracted || self.rows.iter().any(gives_back) || self.queue.is_empty() {
             return;
         }
-        let mut reserved = self.reserved_pages();
         let free_rows = (self.config.max_rows - self.rows.len()) as usize;
-        let look_at = if budget.is_spent() || free_rows == 0 {
-            0
-        } else {
-            free_rows + LOOK_AHEAD
-        };
+        if budget.is_spent() || free_rows == 0 {
+            return;
+        }
+        let mut reserved = self.reserved_pages();
+        let look_at = free_rows + LOOK_AHEAD;
         for id in self.queue.first(look_at, &self.cache) {
             let Some(sequence) = self.queue.get(id) else {
                 continue;

@@ -1,14 +1,11 @@
 //! Any interleaving of admit, cancel, plan, commit, retract, finish and evict.
 
-mod device;
-
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
 
-use device::{Device, VOCABULARY, fold, next_token, score, watch::Watch};
 use kv::{Namespace, PageSize, Token};
 use sampling::{
     Abort, FinishReason, LogProbRequest, SamplingOptions, SamplingParams, StopRules, TokenLogProbs,
@@ -16,6 +13,11 @@ use sampling::{
 use scheduler::{
     Constraint, Mix, NewSequence, Order, Progress, Rejected, Reuse, Scheduler, SchedulerConfig,
     SequenceId, StepPlan,
+};
+
+use crate::{
+    device::{Device, VOCABULARY, fold, next_token, score},
+    watch::Watch,
 };
 
 /// A small generator: tests must not depend on anybody's random numbers.

@@ -1,7 +1,5 @@
 //! A device that remembers what is in every slot and believes nothing it is not told.
 
-pub(crate) mod watch;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use kv::{Page, PageSize, Token};
@@ -74,7 +72,12 @@ impl Device {
         for open in &plan.opens {
             self.open(open);
         }
+        let targets: BTreeSet<_> = plan.copies.iter().map(|copy| copy.to).collect();
         for copy in &plan.copies {
+            assert!(
+                !targets.contains(&copy.from),
+                "copies of one step do not depend on each other"
+            );
             assert!(copy.tokens > 0 && copy.tokens < self.page_size.tokens());
             for offset in 0..copy.tokens {
                 let from = copy.from.0 * self.page_size.tokens() + offset;
@@ -131,6 +134,7 @@ impl Device {
                     .all(|page| *page != Page::DUMMY && page.0 <= self.pages)
             );
         }
+        assert!(plan.tokens() > 0, "a row that takes part has input");
         match &plan.input {
             RowInput::Prompt(tokens, range) => {
                 assert_eq!(tokens, &row.open.history);
@@ -190,6 +194,9 @@ impl Device {
             let wanted = row.open.log_probs.as_ref();
             let log_probs = wanted.map(|_| score(token, last));
             row.tokens.push(token);
+            let outputs = row.tokens.len() as u32 - row.open.prompt_len;
+            let limit = row.open.stop.max_new_tokens().unwrap_or(u32::MAX);
+            assert!(outputs <= limit, "the length limit is known in advance");
             sampled.push(SampledToken { token, log_probs });
         }
         let prompt_log_probs = plan

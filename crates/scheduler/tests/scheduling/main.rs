@@ -1,0 +1,8 @@
+//! The scheduler against a device that checks every slot.
+
+mod device;
+mod laws;
+mod policies;
+mod properties;
+mod served;
+mod watch;
