@@ -1,0 +1,64 @@
+//! Flags about memory.
+
+use flags::{FlagSpec, Preset};
+
+use super::entry::{Entry, honoured, idle};
+
+const ONE_POOL: &str = "all layers share one pool of KV pages";
+const LRU: &str = "cached prefixes leave in the order of their last use";
+const DEVICE_TYPE: &str = "keys and values have the device's own number type";
+const NO_SAVER: &str = "device memory is held for as long as the server runs";
+
+pub(super) const ENTRIES: &[Entry] = &[
+    honoured(FlagSpec::float(
+        "mem-fraction-static",
+        "Share of the device's memory for weights and KV cache.",
+    )),
+    honoured(FlagSpec::count(
+        "max-total-tokens",
+        "Most tokens in the KV cache.",
+    )),
+    honoured(FlagSpec::integer("page-size", "Tokens in a KV page.")),
+    honoured(FlagSpec::switch(
+        "disable-radix-cache",
+        "Do not reuse prompt prefixes.",
+    )),
+    idle(
+        ONE_POOL,
+        FlagSpec::switch("enable-page-major-kv-layout", ""),
+    ),
+    idle(ONE_POOL, FlagSpec::switch("enable-unified-memory", "")),
+    idle(
+        LRU,
+        FlagSpec::choice(
+            "radix-eviction-policy",
+            &["lru", "lfu", "slru", "priority", "tlru"],
+            "",
+        )
+        .default(Preset::Text("lru")),
+    ),
+    idle(LRU, FlagSpec::text("radix-eviction-policy-config", "")),
+    idle(LRU, FlagSpec::switch("enable-session-radix-cache", "")),
+    idle(LRU, FlagSpec::text("radix-cache-backend", "")),
+    idle(
+        DEVICE_TYPE,
+        FlagSpec::choice(
+            "kv-cache-dtype",
+            &[
+                "auto",
+                "fp8_e5m2",
+                "fp8_e4m3",
+                "bf16",
+                "bfloat16",
+                "fp4_e2m1",
+                "mxfp8",
+                "nvfp4",
+                "fp4_mx_block16",
+            ],
+            "",
+        )
+        .default(Preset::Text("auto")),
+    ),
+    idle(NO_SAVER, FlagSpec::switch("enable-memory-saver", "")),
+    idle(NO_SAVER, FlagSpec::switch("enable-weights-cpu-backup", "")),
+];

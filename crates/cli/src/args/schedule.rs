@@ -1,0 +1,150 @@
+//! Flags about scheduling.
+
+use flags::{FlagSpec, Preset, Takes};
+
+use super::entry::{Entry, honoured, idle};
+
+const ARRIVAL: &str =
+    "the order is set by --schedule-policy and --enable-priority-scheduling alone";
+const NO_PREEMPTION: &str = "a running request gives way only when KV memory is short";
+const OWN_PACE: &str =
+    "prompts and generation share each step, so there is nothing to delay or alternate";
+const ONE_POOL: &str = "all layers share one pool of KV pages";
+const LIMITED: &str = "prompts of a step are limited by tokens, not by number";
+
+pub(super) const ENTRIES: &[Entry] = &[
+    honoured(FlagSpec::integer(
+        "max-running-requests",
+        "Most requests that run at once.",
+    )),
+    honoured(FlagSpec::integer(
+        "max-queued-requests",
+        "Most requests that wait; further ones get 503.",
+    )),
+    honoured(FlagSpec::integer(
+        "chunked-prefill-size",
+        "Most prompt tokens of a step; -1 never splits a prompt.",
+    )),
+    honoured(
+        FlagSpec::count(
+            "max-prefill-tokens",
+            "Prompt tokens after which no further prompt joins a step.",
+        )
+        .default(Preset::Integer(16384)),
+    ),
+    honoured(
+        FlagSpec::choice(
+            "schedule-policy",
+            &[
+                "lpm",
+                "random",
+                "fcfs",
+                "dfs-weight",
+                "lof",
+                "priority",
+                "routing-key",
+                "hrrn",
+                "shortest-prefill-first",
+            ],
+            "Who leaves the queue first: fcfs, lpm, lof and priority are honoured.",
+        )
+        .default(Preset::Text("fcfs")),
+    ),
+    honoured(FlagSpec::switch(
+        "enable-priority-scheduling",
+        "Serve requests with a larger priority first.",
+    )),
+    honoured(
+        FlagSpec::float(
+            "schedule-conservativeness",
+            "Larger reserves more memory for running requests.",
+        )
+        .default(Preset::Float(1.0)),
+    ),
+    honoured(FlagSpec::switch(
+        "disable-overlap-schedule",
+        "Plan a step only when the one before has ended.",
+    )),
+    honoured(FlagSpec::switch(
+        "enable-mixed-chunk",
+        "Mix prompt chunks and generation in one step.",
+    )),
+    idle(
+        ARRIVAL,
+        FlagSpec::switch("abort-on-priority-when-disabled", ""),
+    ),
+    idle(
+        ARRIVAL,
+        FlagSpec::switch("schedule-low-priority-values-first", ""),
+    ),
+    idle(ARRIVAL, FlagSpec::integer("default-priority-value", "")),
+    idle(
+        NO_PREEMPTION,
+        FlagSpec::integer("priority-scheduling-preemption-threshold", "")
+            .default(Preset::Integer(10)),
+    ),
+    idle(
+        NO_PREEMPTION,
+        FlagSpec::switch("disable-priority-preemption", ""),
+    ),
+    idle(
+        NO_PREEMPTION,
+        FlagSpec::choice("retraction-policy", &["length", "priority"], "")
+            .default(Preset::Text("length")),
+    ),
+    idle(
+        OWN_PACE,
+        FlagSpec::integer("num-continuous-decode-steps", "").default(Preset::Integer(1)),
+    ),
+    idle(
+        OWN_PACE,
+        FlagSpec::integer("scheduler-recv-interval", "").default(Preset::Integer(1)),
+    ),
+    idle(OWN_PACE, FlagSpec::integer("prefill-decode-interval", "")),
+    idle(
+        OWN_PACE,
+        FlagSpec::integer("prefill-decode-interval-min-bs", "").default(Preset::Integer(0)),
+    ),
+    idle(OWN_PACE, FlagSpec::switch("enable-dynamic-chunking", "")),
+    idle(OWN_PACE, FlagSpec::switch("enable-prefill-delayer", "")),
+    idle(
+        OWN_PACE,
+        FlagSpec::integer("prefill-delayer-max-delay-passes", "").default(Preset::Integer(30)),
+    ),
+    idle(
+        OWN_PACE,
+        FlagSpec::float("prefill-delayer-token-usage-low-watermark", ""),
+    ),
+    idle(
+        OWN_PACE,
+        FlagSpec::float("prefill-delayer-forward-passes-buckets", "").takes(Takes::Some),
+    ),
+    idle(
+        OWN_PACE,
+        FlagSpec::float("prefill-delayer-wait-seconds-buckets", "").takes(Takes::Some),
+    ),
+    idle(
+        OWN_PACE,
+        FlagSpec::float("prefill-delayer-queue-min-ratio", ""),
+    ),
+    idle(
+        OWN_PACE,
+        FlagSpec::float("prefill-delayer-max-delay-ms", ""),
+    ),
+    idle(OWN_PACE, FlagSpec::integer("min-free-slots-delay", "")),
+    idle(
+        ONE_POOL,
+        FlagSpec::float("hybrid-kvcache-ratio", "").takes(Takes::Maybe("0")),
+    ),
+    idle(
+        ONE_POOL,
+        FlagSpec::float("swa-full-tokens-ratio", "").default(Preset::Float(0.8)),
+    ),
+    idle(ONE_POOL, FlagSpec::switch("disable-hybrid-swa-memory", "")),
+    idle(ONE_POOL, FlagSpec::integer("swa-prefix-tails", "")),
+    idle(
+        ONE_POOL,
+        FlagSpec::switch("prefill-only-disable-kv-cache", ""),
+    ),
+    idle(LIMITED, FlagSpec::integer("prefill-max-requests", "")),
+];

@@ -1,0 +1,171 @@
+//! The environment variables: every one that is read is read here, once.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::args::Notice;
+
+/// SGLang's variables that mean nothing here, and why.
+const IDLE: &[(&str, &str)] = &[
+    (
+        "SGLANG_ENABLE_FLASHINFER_GEMM",
+        "each device has one kernel for matrix products",
+    ),
+    (
+        "SGLANG_MOE_FUSE_DOWN_SUM_REDUCE",
+        "it belongs to a private patch of SGLang",
+    ),
+    (
+        "SGLANG_MOE_DEBUG_TOPK",
+        "it belongs to a private patch of SGLang",
+    ),
+    (
+        "SGLANG_MOE_DEBUG_FUSE",
+        "it belongs to a private patch of SGLang",
+    ),
+    (
+        "SGLANG_TBO_DEBUG",
+        "batches are not split to overlap communication",
+    ),
+    (
+        "SGL_CHUNKED_PREFIX_CACHE_THRESHOLD",
+        "attention reads cached and new tokens alike",
+    ),
+    (
+        "SGLANG_TORCH_PROFILER_DIR",
+        "profiles are asked for through /start_profile",
+    ),
+    ("PYTORCH_ALLOC_CONF", "there is no Torch allocator"),
+    ("PYTORCH_CUDA_ALLOC_CONF", "there is no Torch allocator"),
+];
+
+/// What the environment says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Env {
+    /// `PEREGRINE_LOG`: a filter such as `debug` or `server=debug,info`.
+    pub(crate) log_filter: Option<String>,
+    /// The folder of pulled models.
+    pub(crate) models: PathBuf,
+    /// The hub's cache folder.
+    pub(crate) hub_cache: PathBuf,
+    /// The hub's address.
+    pub(crate) hub_endpoint: String,
+    /// The hub's access token.
+    pub(crate) hub_token: Option<String>,
+    /// Whether the hub must not be asked.
+    pub(crate) offline: bool,
+    /// Variables that are set and mean nothing here.
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl Env {
+    /// Reads the process's environment.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the environment"
+    )]
+    pub(crate) fn read() -> Self {
+        Self::from(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+    }
+
+    fn from(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let text = |name: &str| variable(name).and_then(|value| value.into_string().ok());
+        let path = |name: &str| variable(name).map(PathBuf::from);
+        let switch = |name: &str| text(name).is_some_and(|value| is_on(&value));
+        let home = path("HOME").unwrap_or_default();
+        let cache = path("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache"));
+        let hub_home = path("HF_HOME").unwrap_or_else(|| cache.join("huggingface"));
+        let endpoint = text("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".into());
+        let set = IDLE.iter().filter(|(name, _)| variable(name).is_some());
+        Self {
+            log_filter: text("PEREGRINE_LOG"),
+            models: path("PEREGRINE_MODELS").unwrap_or_else(|| cache.join("peregrine/models")),
+            hub_cache: path("HF_HUB_CACHE").unwrap_or_else(|| hub_home.join("hub")),
+            hub_endpoint: endpoint.trim_end_matches('/').to_owned(),
+            hub_token: text("HF_TOKEN"),
+            offline: switch("HF_HUB_OFFLINE") || switch("TRANSFORMERS_OFFLINE"),
+            notices: set
+                .map(|(name, reason)| Notice {
+                    flag: (*name).into(),
+                    reason: (*reason).into(),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn is_on(value: &str) -> bool {
+    matches!(
+        value.to_ascii_lowercase().as_str(),
+        "1" | "true" | "yes" | "on"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(variables: &[(&str, &str)]) -> Env {
+        Env::from(|name| {
+            let found = variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| value.into())
+        })
+    }
+
+    #[test]
+    fn folders_follow_the_usual_variables() {
+        let home = ("HOME", "/h");
+        let cases = [
+            (
+                vec![home],
+                "/h/.cache/peregrine/models",
+                "/h/.cache/huggingface/hub",
+            ),
+            (
+                vec![home, ("XDG_CACHE_HOME", "/x")],
+                "/x/peregrine/models",
+                "/x/huggingface/hub",
+            ),
+            (
+                vec![home, ("HF_HOME", "/f")],
+                "/h/.cache/peregrine/models",
+                "/f/hub",
+            ),
+            (
+                vec![home, ("PEREGRINE_MODELS", "/m")],
+                "/m",
+                "/h/.cache/huggingface/hub",
+            ),
+        ];
+        for (variables, models, cache) in cases {
+            let env = env(&variables);
+            assert_eq!(
+                (env.models, env.hub_cache),
+                (models.into(), cache.into()),
+                "{variables:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_hub_is_reached_as_other_tools_reach_it() {
+        let here = env(&[
+            ("HF_ENDPOINT", "http://mirror/"),
+            ("HF_TOKEN", "t"),
+            ("HF_HUB_OFFLINE", "1"),
+        ]);
+        assert_eq!(here.hub_endpoint, "http://mirror");
+        assert_eq!((here.hub_token.as_deref(), here.offline), (Some("t"), true));
+        assert!(!env(&[("HF_HUB_OFFLINE", "0")]).offline);
+    }
+
+    #[test]
+    fn variables_without_effect_are_reported() {
+        let notices = env(&[("PYTORCH_ALLOC_CONF", "x"), ("PATH", "/bin")]).notices;
+        let lines: Vec<String> = notices.iter().map(Notice::to_string).collect();
+        assert_eq!(
+            lines,
+            ["PYTORCH_ALLOC_CONF accepted, no effect: there is no Torch allocator"]
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! `peregrine inspect`: what a model is and whether it fits, before anything is loaded.
+
+use std::fmt::Write as _;
+
+use flags::{FlagSpec, Positional, Takes};
+use ops::DeviceInfo;
+
+use crate::args::{ServerArgs, ServerCommand};
+use crate::device;
+use crate::env::Env;
+use crate::failure::Failure;
+use crate::launch::{Circumstances, ConfigError, Launch, estimate_scratch, resolve};
+use crate::logging::{self, Levels};
+use crate::obtain::{Wanted, obtain};
+use crate::opened::{Opened, Weights};
+use crate::progress::size;
+
+pub(crate) const COMMAND: ServerCommand = ServerCommand {
+    program: "peregrine inspect",
+    about: "Shows a model's architecture, parameters, quantisation and memory plan without loading it, and \
+            says whether it fits and which flag changes that. Takes the flags of serve.",
+    positionals: &[Positional {
+        name: "MODEL",
+        takes: Takes::Maybe(""),
+        help: "A folder, a .gguf file, a known name or a hub id. Without it the default model.",
+    }],
+    own: &[FlagSpec::float(
+        "memory-gb",
+        "Plan for a device with this much memory instead of this machine.",
+    )],
+};
+
+/// Runs the command.
+#[expect(
+    clippy::print_stdout,
+    reason = "the description is what the command is for"
+)]
+pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
+    let levels = Levels {
+        all: "warning",
+        access: None,
+        filter: env.log_filter.as_deref(),
+    };
+    logging::start(levels).map_err(Failure::Config)?;
+    let word = args.parsed.words().first().map(String::as_str);
+    let local =
+        obtain(Wanted::from(&args.parsed, word), env).map_err(|e| Failure::Config(e.into()))?;
+    let opened = Opened::open(&local.path, Weights::Optional).map_err(Failure::Config)?;
+    let device = device::open(&args.parsed).map_err(|error| Failure::Config(error.into()))?;
+    let info = imagined(device.info(), args.parsed.float("memory-gb"))?;
+    let spec = &opened.spec;
+    let plan = resolve(
+        &args.parsed,
+        &Circumstances {
+            spec,
+            weights: opened.weight_bytes(),
+            device: &info,
+            scratch: &|config| estimate_scratch(spec, config),
+            entropy: 0,
+        },
+    );
+    let mut text = format!(
+        "model         {}\npath          {}\n",
+        local.name,
+        local.path.display()
+    );
+    text += &describe(&opened);
+    text += &describe_device(&info);
+    match plan {
+        Ok(plan) => print!("{text}{}", describe_plan(&plan)),
+        Err(error @ ConfigError::NoRoom(_)) => {
+            println!("{text}fits          no: {error}");
+            return Err(Failure::Silent);
+        }
+        Err(error) => return Err(Failure::Config(error.into())),
+    }
+    Ok(())
+}
+
+/// The device with another amount of memory.
+fn imagined(info: &DeviceInfo, gigabytes: Option<f64>) -> Result<DeviceInfo, Failure> {
+    let Some(gigabytes) = gigabytes else {
+        return Ok(info.clone());
+    };
+    if !(gigabytes > 0.0 && gigabytes < 1e6) {
+        let error = ConfigError::OutOfRange {
+            flag: "--memory-gb",
+            value: gigabytes.to_string(),
+            range: "above 0",
+        };
+        return Err(Failure::Config(error.into()));
+    }
+    let bytes = (gigabytes * 1e9) as usize;
+    Ok(DeviceInfo {
+        memory_total: bytes,
+        memory_free: bytes,
+        ..info.clone()
+    })
+}
+
+fn describe(opened: &Opened) -> String {
+    let spec = &opened.spec;
+    let shares = opened.shares();
+    let weights: Vec<String> = shares
+        .iter()
+        .map(|(name, share)| {
+            format!(
+                "{name} {} in {} tensors",
+                size(share.bytes as u64),
+                share.tensors
+            )
+        })
+        .collect();
+    let weights = if weights.is_empty() {
+        vec!["none here".to_owned()]
+    } else {
+        weights
+    };
+    let tied = if spec.tied {
+        ", shared by input and output"
+    } else {
+        ""
+    };
+    let mut text = String::new();
+    let _ = write!(
+        text,
+        "architecture  {} ({})\nparameters    {}\nlayers        {} of width {}, feed forward {}\n\
+         attention     {} heads of {}, {} for keys and values\nvocabulary    {}{tied}\ncontext       {}\n\
+         weights       {} in all: {}\n",
+        spec.architecture,
+        spec.model_type,
+        count(spec.parameters()),
+        spec.layers,
+        spec.hidden,
+        spec.feed_forward,
+        spec.heads.query,
+        spec.heads.dim,
+        spec.heads.kv,
+        spec.vocabulary,
+        spec.context_length,
+        size(opened.weight_bytes() as u64),
+        weights.join(", "),
+    );
+    text
+}
+
+fn describe_device(info: &DeviceInfo) -> String {
+    format!(
+        "device        {} ({}), {} threads, {} free of {}\n",
+        info.name,
+        info.kind,
+        info.units,
+        size(info.memory_free as u64),
+        size(info.memory_total as u64)
+    )
+}
+
+fn describe_plan(plan: &Launch) -> String {
+    let budget = &plan.budget;
+    let tokens = plan.executor.pages * plan.executor.page_size;
+    let cache = size((tokens * budget.token) as u64);
+    let more = if tokens < budget.tokens {
+        format!("{} would fit: raise --max-total-tokens", budget.tokens)
+    } else {
+        format!(
+            "raise --mem-fraction-static above {} for more",
+            budget.fraction
+        )
+    };
+    format!(
+        "memory        {} may be used (--mem-fraction-static {})\n  weights     {}\n  work space  {} for steps of \
+         {} tokens and {} requests\n  KV cache    {} a token, {tokens} tokens in {cache}\nfits          yes; {more}\n",
+        size(budget.given as u64),
+        budget.fraction,
+        size(budget.weights as u64),
+        size(budget.work as u64),
+        plan.executor.max_step_tokens,
+        plan.executor.max_rows,
+        size(budget.token as u64),
+    )
+}
+
+/// `134.5 M`.
+fn count(number: usize) -> String {
+    let units = [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")];
+    let unit = units.iter().find(|(unit, _)| number as f64 >= *unit);
+    unit.map_or_else(
+        || number.to_string(),
+        |(unit, name)| format!("{:.1} {name}", number as f64 / unit),
+    )
+}

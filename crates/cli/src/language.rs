@@ -1,0 +1,155 @@
+//! The text side of a model: its tokenizer, its chat template and its authors' sampling defaults.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use checkpoint::Checkpoint;
+use checkpoint::gguf::{GgufSource, Metadata, Value};
+use flags::Parsed;
+use text::{GgufVocabulary, ModelFiles, SamplingDefaults, Template, Tokenizer};
+
+/// What turns text into tokens and back.
+#[derive(Debug)]
+pub(crate) struct Language {
+    /// The vocabulary.
+    pub(crate) tokenizer: Tokenizer,
+    /// How conversations become prompts.
+    pub(crate) template: Option<Template>,
+    /// What the model's authors recommend.
+    pub(crate) sampling: SamplingDefaults,
+    /// Where the tokenizer came from.
+    pub(crate) path: PathBuf,
+}
+
+impl Language {
+    /// Loads it from `--tokenizer-path`, else from the model; `--chat-template` replaces the template.
+    pub(crate) fn load(
+        parsed: &Parsed,
+        model: &Path,
+        weights: Option<&Checkpoint>,
+    ) -> anyhow::Result<Self> {
+        let elsewhere = parsed.text("tokenizer-path").map(PathBuf::from);
+        let path = elsewhere.clone().unwrap_or_else(|| model.to_owned());
+        let (tokenizer, template, sampling) = match (weights, elsewhere) {
+            (Some(Checkpoint::Gguf(source)), None) => from_gguf(source)?,
+            _ if is_gguf(&path) => from_gguf(&GgufSource::open(&path)?)?,
+            _ => from_folder(&path)?,
+        };
+        let template = match parsed.text("chat-template") {
+            Some(given) => Some(template_text(given)?),
+            None => template,
+        };
+        let template = template
+            .map(|source| Template::compile(&source, tokenizer.special_tokens()))
+            .transpose()?;
+        Ok(Self {
+            tokenizer,
+            template,
+            sampling,
+            path,
+        })
+    }
+}
+
+type Parts = (Tokenizer, Option<String>, SamplingDefaults);
+
+fn is_gguf(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+}
+
+/// A folder of a model, a folder with a tokenizer alone, or a tokenizer.json.
+fn from_folder(path: &Path) -> anyhow::Result<Parts> {
+    let advice = || {
+        format!(
+            "no tokenizer at {}; give one with --tokenizer-path, or serve token ids with --skip-tokenizer-init",
+            path.display()
+        )
+    };
+    if path.is_file() {
+        let bytes = fs::read(path).with_context(advice)?;
+        let tokenizer = Tokenizer::from_tokenizer_json(&bytes).with_context(advice)?;
+        return Ok((tokenizer, None, SamplingDefaults::default()));
+    }
+    if !path.join("config.json").exists() {
+        let tokenizer = Tokenizer::from_folder(path).with_context(advice)?;
+        return Ok((tokenizer, None, SamplingDefaults::default()));
+    }
+    let files = ModelFiles::open(path)?;
+    let tokenizer = files.tokenizer().with_context(advice)?;
+    Ok((tokenizer, files.chat_template, files.sampling))
+}
+
+fn from_gguf(source: &GgufSource) -> anyhow::Result<Parts> {
+    let name = source.path().display();
+    let vocabulary =
+        vocabulary(&source.metadata()).with_context(|| format!("{name} has a bad vocabulary"))?;
+    let vocabulary = vocabulary.with_context(|| {
+        format!(
+            "{name} has no vocabulary; give one with --tokenizer-path, or serve token ids with \
+             --skip-tokenizer-init"
+        )
+    })?;
+    let template = vocabulary.chat_template.clone();
+    Ok((
+        Tokenizer::from_gguf(vocabulary)?,
+        template,
+        SamplingDefaults::default(),
+    ))
+}
+
+fn vocabulary(metadata: &Metadata<'_>) -> anyhow::Result<Option<GgufVocabulary>> {
+    let Some(found) = metadata.vocabulary()? else {
+        return Ok(None);
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let flag = |name: &str| metadata.flag(&format!("tokenizer.ggml.{name}"));
+    let kinds = found.kinds.into_iter().flat_map(|kinds| kinds.numbers());
+    let scores = found.scores.into_iter().flat_map(|scores| scores.numbers());
+    Ok(Some(GgufVocabulary {
+        model: found.model.to_owned(),
+        pre: found.pre.map(str::to_owned),
+        tokens: found.tokens.texts().map(text).collect(),
+        token_types: kinds.map(|kind| integer(&kind)).collect(),
+        scores: scores.map(|score| real(&score)).collect(),
+        merges: found
+            .merges
+            .into_iter()
+            .flat_map(|merges| merges.texts())
+            .map(text)
+            .collect(),
+        bos: metadata.token_id("bos")?,
+        eos: metadata.token_id("eos")?,
+        eot: metadata.token_id("eot")?,
+        pad: metadata.token_id("padding")?,
+        unk: metadata.token_id("unknown")?,
+        add_bos: flag("add_bos_token")?,
+        add_eos: flag("add_eos_token")?,
+        add_space_prefix: flag("add_space_prefix")?,
+        chat_template: found.chat_template.map(str::to_owned),
+    }))
+}
+
+fn integer(value: &Value) -> i32 {
+    match value {
+        Value::Integer(number) => i32::try_from(*number).unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn real(value: &Value) -> f32 {
+    match value {
+        Value::Float(number) => *number as f32,
+        _ => 0.0,
+    }
+}
+
+/// A file's content, or the template itself when it looks like one.
+fn template_text(given: &str) -> anyhow::Result<String> {
+    if given.contains("{{") || given.contains("{%") {
+        return Ok(given.to_owned());
+    }
+    fs::read_to_string(given)
+        .with_context(|| format!("--chat-template {given} is neither a file nor a Jinja template"))
+}

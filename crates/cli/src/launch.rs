@@ -1,0 +1,100 @@
+//! From arguments, a model and a device to the settings of every component, and why each is as it is.
+
+mod memory;
+mod resolve;
+mod show;
+
+use engine::EngineConfig;
+use executor::ExecutorConfig;
+use models::ModelSpec;
+use ops::DeviceInfo;
+
+use crate::args::Notice;
+
+pub(crate) use self::memory::{Budget, estimate_scratch};
+pub(crate) use self::resolve::resolve;
+pub(crate) use self::show::table;
+
+/// What resolution looks at besides the arguments.
+pub(crate) struct Circumstances<'a> {
+    /// The model's dimensions.
+    pub(crate) spec: &'a ModelSpec,
+    /// Bytes its weights take.
+    pub(crate) weights: usize,
+    /// The device's facts.
+    pub(crate) device: &'a DeviceInfo,
+    /// Bytes of work space that the largest step of such a configuration needs.
+    pub(crate) scratch: &'a dyn Fn(&ExecutorConfig) -> usize,
+    /// A number that differs from start to start, for the seed.
+    pub(crate) entropy: u64,
+}
+
+/// The settings of every component.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    /// For the engine thread, the scheduler's among them.
+    pub(crate) engine: EngineConfig,
+    /// For the ranks.
+    pub(crate) executor: ExecutorConfig,
+    /// What the device's memory goes to.
+    pub(crate) budget: Budget,
+    /// Every resolved value and its reason.
+    pub(crate) values: Vec<Resolved>,
+    /// Given values that could not be honoured as they are.
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// One resolved value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    /// Its name, as in SGLang where it exists there.
+    pub(crate) name: &'static str,
+    /// The value.
+    pub(crate) value: String,
+    /// Where it comes from.
+    pub(crate) why: String,
+}
+
+/// Settings that cannot be.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub(crate) enum ConfigError {
+    /// A number outside its range.
+    #[error("{flag} is {value}, it must be {range}")]
+    OutOfRange {
+        /// With dashes.
+        flag: &'static str,
+        /// As given.
+        value: String,
+        /// In words.
+        range: &'static str,
+    },
+    /// More positions than the model knows.
+    #[error("--context-length is {given}, the model was trained for {limit}")]
+    ContextTooLong {
+        /// As given.
+        given: i64,
+        /// The model's own limit.
+        limit: usize,
+    },
+    /// More ranks than devices.
+    #[error("{flag} {wanted} needs {wanted} devices, this version drives one; leave it at 1")]
+    TooManyRanks {
+        /// With dashes.
+        flag: &'static str,
+        /// As given.
+        wanted: i64,
+    },
+    /// A choice of SGLang that is not here.
+    #[error("{flag} {value} is not in this version; choose from {}", offered.join(", "))]
+    NotOffered {
+        /// With dashes.
+        flag: &'static str,
+        /// As given.
+        value: String,
+        /// What there is.
+        offered: &'static [&'static str],
+    },
+    /// The model does not fit.
+    #[error("{0}")]
+    NoRoom(memory::NoRoom),
+}

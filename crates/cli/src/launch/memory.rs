@@ -1,0 +1,147 @@
+//! What the memory of a device goes to, before anything is taken.
+
+use executor::ExecutorConfig;
+use models::ModelSpec;
+use ops::DeviceInfo;
+
+use crate::progress::size;
+
+/// The fewest tokens of KV cache that are worth starting with.
+const FEWEST_TOKENS: usize = 256;
+
+/// Rows whose log-probabilities are computed together, in the estimate.
+const SCORED_TOGETHER: usize = 64;
+
+/// A device's memory, divided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Budget {
+    /// The share of memory that was given.
+    pub(crate) fraction: f64,
+    /// Bytes that may be used in all.
+    pub(crate) given: usize,
+    /// Bytes of weights.
+    pub(crate) weights: usize,
+    /// Bytes of work space and tables.
+    pub(crate) work: usize,
+    /// Bytes of keys and values for one token.
+    pub(crate) token: usize,
+    /// Tokens of KV cache that fit in the rest.
+    pub(crate) tokens: usize,
+}
+
+/// A model that does not fit, with the numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct NoRoom(pub(crate) Budget);
+
+impl std::fmt::Display for NoRoom {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(budget) = self;
+        let cache = FEWEST_TOKENS * budget.token;
+        write!(
+            out,
+            "the model needs {} for weights, {} to work in and {} for a cache of {FEWEST_TOKENS} tokens, but \
+             only {} may be used; raise --mem-fraction-static above {}, lower --max-running-requests or \
+             --chunked-prefill-size, or take a smaller or more strongly quantised model",
+            size(budget.weights as u64),
+            size(budget.work as u64),
+            size(cache as u64),
+            size(budget.given as u64),
+            budget.fraction,
+        )
+    }
+}
+
+impl Budget {
+    /// Divides what the fraction allows: on a GPU the fraction is of all memory, on the CPU of what is free.
+    pub(crate) fn divide(
+        device: &DeviceInfo,
+        fraction: f64,
+        weights: usize,
+        work: usize,
+        token: usize,
+    ) -> Result<Self, NoRoom> {
+        let share = |bytes: usize| (bytes as f64 * fraction) as usize;
+        let given = if device.kind == "cpu" {
+            share(device.memory_free)
+        } else {
+            let kept_free = device.memory_total - share(device.memory_total);
+            device.memory_free.saturating_sub(kept_free)
+        };
+        // on a GPU work space comes out of what the fraction leaves
+        let beside = if device.kind == "cpu" { work } else { 0 };
+        let rest = given.saturating_sub(weights).saturating_sub(beside);
+        let budget = Self {
+            fraction,
+            given,
+            weights,
+            work,
+            token,
+            tokens: rest / token.max(1),
+        };
+        if budget.tokens < FEWEST_TOKENS {
+            Err(NoRoom(budget))
+        } else {
+            Ok(budget)
+        }
+    }
+}
+
+/// Work space before the model is there to be measured: activations of a step and logits of its rows.
+pub(crate) fn estimate_scratch(spec: &ModelSpec, config: &ExecutorConfig) -> usize {
+    let heads = &spec.heads;
+    let projected = heads.query_width() + 2 * heads.kv_width();
+    let widest = (projected + heads.query_width()).max(2 * spec.feed_forward);
+    let step = config.max_step_tokens * (3 * spec.hidden + widest);
+    let scored = config.max_rows.max(SCORED_TOGETHER) * (spec.vocabulary + spec.hidden);
+    4 * (step + scored)
+}
+
+/// Tables with a place for every row: pages, last tokens and token counts.
+pub(crate) fn tables(spec: &ModelSpec, config: &ExecutorConfig) -> usize {
+    config.table_rows() * (4 + 4 * config.max_pages_per_row() + 2 * spec.vocabulary)
+}
+
+#[cfg(test)]
+mod tests {
+    use tensor::DType;
+
+    use super::*;
+
+    const GB: usize = 1_000_000_000;
+
+    fn device(kind: &'static str, total: usize, free: usize) -> DeviceInfo {
+        DeviceInfo {
+            kind,
+            name: "test".into(),
+            memory_total: total,
+            memory_free: free,
+            units: 1,
+            features: String::new(),
+            activation: DType::F32,
+            kv: DType::F16,
+        }
+    }
+
+    #[test]
+    fn the_cpu_shares_what_is_free_and_a_gpu_what_it_has() {
+        let cpu = Budget::divide(&device("cpu", 16 * GB, 10 * GB), 0.8, GB, GB, 1000).unwrap();
+        assert_eq!((cpu.given, cpu.tokens), (8 * GB, 6_000_000));
+        let gpu =
+            Budget::divide(&device("cuda", 100 * GB, 95 * GB), 0.9, 20 * GB, GB, 1000).unwrap();
+        assert_eq!((gpu.given, gpu.tokens), (85 * GB, 65_000_000));
+    }
+
+    #[test]
+    fn a_model_that_does_not_fit_is_refused_with_numbers_and_knobs() {
+        let error =
+            Budget::divide(&device("cpu", 4 * GB, 2 * GB), 0.5, 3 * GB, GB, 1000).unwrap_err();
+        let message = error.to_string();
+        for part in [
+            "3.0 GB for weights",
+            "only 1.0 GB",
+            "--mem-fraction-static above 0.5",
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}

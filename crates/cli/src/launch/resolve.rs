@@ -1,0 +1,457 @@
+//! The one place where "auto" becomes a value: a pure function of arguments, model and device.
+
+use std::fmt::Display;
+
+use engine::EngineConfig;
+use executor::ExecutorConfig;
+use flags::Parsed;
+use kv::PageSize;
+use scheduler::{Mix, Order, Reuse, SchedulerConfig};
+
+use super::memory::{Budget, tables};
+use super::{Circumstances, ConfigError, Launch, Resolved};
+use crate::args::Notice;
+
+const PAGE_SIZE: i64 = 16;
+const LARGEST_PAGE: i64 = 1024;
+const LARGEST_STEP: i64 = 1 << 24;
+const MOST_ROWS: i64 = 1 << 16;
+const CPU_ROWS: i64 = 64;
+const CPU_CHUNK: i64 = 512;
+const CPU_FRACTION: f64 = 0.8;
+/// Contexts that the cache of a CPU holds at most by default; more memory would rarely be found again.
+const CPU_CONTEXTS: usize = 8;
+const LOAD_FORMATS: &[&str] = &["auto", "safetensors", "gguf", "dummy"];
+
+/// Resolves every setting, or says which one cannot be.
+pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launch, ConfigError> {
+    let mut resolver = Resolver {
+        parsed,
+        here,
+        values: Vec::new(),
+        notices: Vec::new(),
+    };
+    resolver.check_offered()?;
+    let context_length = resolver.context_length()?;
+    let page_size = resolver.page_size()?;
+    let chunk = resolver.chunk()?;
+    let max_prefill_tokens = resolver.positive("--max-prefill-tokens", "max_prefill_tokens")?;
+    let run_ahead = resolver.run_ahead();
+    let fraction = resolver.fraction(chunk, max_prefill_tokens)?;
+    let mut scheduler = SchedulerConfig {
+        pages: 0,
+        page_size,
+        max_rows: resolver.rows(context_length)?,
+        max_queued: resolver.max_queued()?,
+        context_length,
+        chunk,
+        max_prefill_tokens,
+        run_ahead,
+        conservativeness: resolver.conservativeness()?,
+        order: resolver.order(),
+        mix: Mix::Mixed,
+        reuse: resolver.reuse(),
+    };
+    let budget = resolver.budget(fraction, &scheduler)?;
+    scheduler.pages = resolver.pages(&budget, &scheduler)?;
+    let executor = executor_config(&scheduler, here);
+    let engine = EngineConfig {
+        run_ahead: run_ahead as usize,
+        context_length: context_length as usize,
+        vocabulary: here.spec.vocabulary,
+        end_tokens: here.spec.end_tokens.clone(),
+        max_waiting: scheduler.max_queued,
+        decode_log_interval: resolver.positive("--decode-log-interval", "decode_log_interval")?
+            as usize,
+        random_seed: resolver.random_seed(),
+        scheduler,
+    };
+    Ok(Launch {
+        engine,
+        executor,
+        budget,
+        values: resolver.values,
+        notices: resolver.notices,
+    })
+}
+
+/// The ranks' limits follow from the scheduler's.
+fn executor_config(scheduler: &SchedulerConfig, here: &Circumstances<'_>) -> ExecutorConfig {
+    ExecutorConfig {
+        max_rows: scheduler.max_rows as usize,
+        max_step_tokens: scheduler.max_step_tokens() as usize,
+        pages: scheduler.pages as usize,
+        page_size: scheduler.page_size.tokens() as usize,
+        max_sequence_tokens: scheduler.max_sequence_tokens() as usize,
+        run_ahead: scheduler.run_ahead as usize,
+        kv_dtype: here.device.kv,
+    }
+}
+
+struct Resolver<'a> {
+    parsed: &'a Parsed,
+    here: &'a Circumstances<'a>,
+    values: Vec<Resolved>,
+    notices: Vec<Notice>,
+}
+
+impl Resolver<'_> {
+    fn on_cpu(&self) -> bool {
+        self.here.device.kind == "cpu"
+    }
+
+    fn note(&mut self, name: &'static str, value: impl Display, why: &str) {
+        self.values.push(Resolved {
+            name,
+            value: value.to_string(),
+            why: why.to_owned(),
+        });
+    }
+
+    fn given(&self, flag: &str) -> Option<i64> {
+        self.parsed.integer(flag.trim_start_matches('-'))
+    }
+
+    /// A positive number with a default in the table.
+    fn positive(&mut self, flag: &'static str, name: &'static str) -> Result<u32, ConfigError> {
+        let why = if self.parsed.given(flag.trim_start_matches('-')) {
+            "given"
+        } else {
+            "default"
+        };
+        let value = self.given(flag).expect("the table has a default for it");
+        let value = within(flag, value, LARGEST_STEP, "between 1 and 16777216")?;
+        self.note(name, value, why);
+        Ok(value)
+    }
+
+    fn check_offered(&self) -> Result<(), ConfigError> {
+        for flag in ["--tp-size", "--dp-size", "--pp-size"] {
+            match self.given(flag) {
+                Some(wanted) if wanted != 1 => {
+                    return Err(ConfigError::TooManyRanks { flag, wanted });
+                }
+                _ => {}
+            }
+        }
+        let format = self.parsed.text("load-format").unwrap_or("auto");
+        if !LOAD_FORMATS.contains(&format) {
+            return Err(ConfigError::NotOffered {
+                flag: "--load-format",
+                value: format.to_owned(),
+                offered: LOAD_FORMATS,
+            });
+        }
+        Ok(())
+    }
+
+    fn context_length(&mut self) -> Result<u32, ConfigError> {
+        let limit = self.here.spec.context_length;
+        let (length, why) = match self.given("--context-length") {
+            None => (limit as i64, "what the model was trained for"),
+            Some(given) if given > limit as i64 => {
+                return Err(ConfigError::ContextTooLong { given, limit });
+            }
+            Some(given) => (given, "given"),
+        };
+        let length = at_least_one("--context-length", length)?;
+        self.note("context_len", length, why);
+        Ok(length)
+    }
+
+    fn page_size(&mut self) -> Result<PageSize, ConfigError> {
+        let (tokens, why) = match self.given("--page-size") {
+            None => (
+                PAGE_SIZE,
+                "prefixes are shared to the token at any page size",
+            ),
+            Some(given) => (given, "given"),
+        };
+        let fits = (1..=LARGEST_PAGE).contains(&tokens);
+        let size = u32::try_from(tokens)
+            .ok()
+            .filter(|_| fits)
+            .and_then(PageSize::new);
+        let range = "between 1 and 1024";
+        let size = size.ok_or_else(|| out_of_range("--page-size", tokens, range))?;
+        self.note("page_size", tokens, why);
+        Ok(size)
+    }
+
+    fn chunk(&mut self) -> Result<u32, ConfigError> {
+        let (tokens, why) = match self.given("--chunked-prefill-size") {
+            Some(-1) => {
+                self.note("chunked_prefill_size", -1, "given: prompts are never split");
+                return Ok(u32::MAX);
+            }
+            Some(given) => (given, "given".to_owned()),
+            None if self.on_cpu() => (
+                CPU_CHUNK,
+                "a longer step would hold up generation on a CPU".to_owned(),
+            ),
+            None => {
+                let (chunk, _) = by_memory(self.here.device.memory_total);
+                (
+                    chunk,
+                    format!("for a GPU with {} GiB", gib(self.here.device.memory_total)),
+                )
+            }
+        };
+        let range = "-1 or a number of tokens up to 16777216";
+        let tokens = within("--chunked-prefill-size", tokens, LARGEST_STEP, range)?;
+        self.note("chunked_prefill_size", tokens, &why);
+        Ok(tokens)
+    }
+
+    fn run_ahead(&mut self) -> u32 {
+        let (steps, why) = if self.parsed.switch("disable-overlap-schedule") {
+            (1, "--disable-overlap-schedule")
+        } else {
+            (2, "the next step is planned while one runs")
+        };
+        self.note("run_ahead", steps, why);
+        steps
+    }
+
+    fn fraction(&mut self, chunk: u32, max_prefill_tokens: u32) -> Result<f64, ConfigError> {
+        let (fraction, why) = match self.parsed.float("mem-fraction-static") {
+            Some(given) => (given, "given".to_owned()),
+            None if self.on_cpu() => (CPU_FRACTION, "of the memory that is free".to_owned()),
+            None => {
+                let prefill = if chunk == u32::MAX {
+                    max_prefill_tokens
+                } else {
+                    chunk
+                };
+                let total = self.here.device.memory_total;
+                (
+                    static_fraction(total, prefill),
+                    "what steps and graphs leave".to_owned(),
+                )
+            }
+        };
+        if !(fraction > 0.0 && fraction < 1.0) {
+            return Err(out_of_range(
+                "--mem-fraction-static",
+                fraction,
+                "above 0 and below 1",
+            ));
+        }
+        self.note("mem_fraction_static", fraction, &why);
+        Ok(fraction)
+    }
+
+    fn rows(&mut self, context_length: u32) -> Result<u32, ConfigError> {
+        let (rows, why) = match self.given("--max-running-requests") {
+            Some(given) => (given, "given".to_owned()),
+            None if self.on_cpu() => (
+                CPU_ROWS,
+                "more at once would only slow each other on a CPU".to_owned(),
+            ),
+            None => {
+                let token = self
+                    .here
+                    .spec
+                    .kv_bytes_per_token(self.here.device.kv)
+                    .max(1);
+                let tokens = self.here.device.memory_total / token;
+                let rows = (tokens as u64 * 512 / u64::from(context_length)).clamp(2048, 4096);
+                (
+                    rows as i64,
+                    "by the contexts that memory could hold".to_owned(),
+                )
+            }
+        };
+        let rows = within(
+            "--max-running-requests",
+            rows,
+            MOST_ROWS,
+            "between 1 and 65536",
+        )?;
+        self.note("max_running_requests", rows, &why);
+        Ok(rows)
+    }
+
+    fn max_queued(&mut self) -> Result<usize, ConfigError> {
+        let Some(given) = self.given("--max-queued-requests") else {
+            self.note("max_queued_requests", "unlimited", "default");
+            return Ok(usize::MAX);
+        };
+        let queued = at_least_one("--max-queued-requests", given)?;
+        self.note("max_queued_requests", queued, "given");
+        Ok(queued as usize)
+    }
+
+    fn conservativeness(&mut self) -> Result<f64, ConfigError> {
+        let value = self
+            .parsed
+            .float("schedule-conservativeness")
+            .unwrap_or(1.0);
+        if !(value >= 0.0 && value.is_finite()) {
+            return Err(out_of_range(
+                "--schedule-conservativeness",
+                value,
+                "a number from 0 on",
+            ));
+        }
+        let why = if self.parsed.given("schedule-conservativeness") {
+            "given"
+        } else {
+            "default"
+        };
+        self.note("schedule_conservativeness", value, why);
+        Ok(value)
+    }
+
+    fn order(&mut self) -> Order {
+        let policy = self.parsed.text("schedule-policy").unwrap_or("fcfs");
+        let (order, why) = match policy.parse() {
+            _ if self.parsed.switch("enable-priority-scheduling") => {
+                (Order::Priority, "--enable-priority-scheduling")
+            }
+            Ok(order) if self.parsed.given("schedule-policy") => (order, "given"),
+            Ok(order) => (order, "default"),
+            Err(_) => {
+                let reason = format!("the policy {policy} is not in this version, fcfs is used");
+                self.notices.push(Notice {
+                    flag: "--schedule-policy".into(),
+                    reason,
+                });
+                (Order::Arrival, "the given policy is not in this version")
+            }
+        };
+        let name = match order {
+            Order::Arrival => "fcfs",
+            Order::LongestPrefix => "lpm",
+            Order::LongestOutput => "lof",
+            Order::Priority => "priority",
+        };
+        self.note("schedule_policy", name, why);
+        order
+    }
+
+    fn reuse(&mut self) -> Reuse {
+        if self.parsed.switch("disable-radix-cache") {
+            self.note("radix_cache", "off", "--disable-radix-cache");
+            Reuse::Off
+        } else {
+            self.note("radix_cache", "on", "default");
+            Reuse::Prefixes
+        }
+    }
+
+    fn budget(
+        &mut self,
+        fraction: f64,
+        scheduler: &SchedulerConfig,
+    ) -> Result<Budget, ConfigError> {
+        let here = self.here;
+        // the largest cache there could be, so that its tables are counted in full
+        let executor = executor_config(
+            &SchedulerConfig {
+                pages: u32::MAX,
+                ..scheduler.clone()
+            },
+            here,
+        );
+        let work = (here.scratch)(&executor) + tables(here.spec, &executor);
+        let token = here.spec.kv_bytes_per_token(here.device.kv);
+        Budget::divide(here.device, fraction, here.weights, work, token)
+            .map_err(ConfigError::NoRoom)
+    }
+
+    fn pages(&mut self, budget: &Budget, scheduler: &SchedulerConfig) -> Result<u32, ConfigError> {
+        let fits = budget.tokens;
+        let enough = CPU_CONTEXTS * scheduler.context_length as usize;
+        let (tokens, why) = match self.given("--max-total-tokens") {
+            Some(given) => {
+                let given = at_least_one("--max-total-tokens", given)? as usize;
+                if given > fits {
+                    let reason = format!("{given} tokens do not fit, {fits} do and are used");
+                    self.notices.push(Notice {
+                        flag: "--max-total-tokens".into(),
+                        reason,
+                    });
+                }
+                (
+                    given.min(fits),
+                    if given > fits {
+                        "all that fits"
+                    } else {
+                        "given"
+                    },
+                )
+            }
+            None if self.on_cpu() && enough < fits => (enough, "room for 8 whole contexts"),
+            None => (fits, "what weights and work space leave"),
+        };
+        let page = scheduler.page_size.tokens() as usize;
+        let pages = (tokens / page).clamp(1, u32::MAX as usize / page - 1);
+        self.note("max_total_tokens", pages * page, why);
+        Ok(pages as u32)
+    }
+
+    fn random_seed(&mut self) -> u64 {
+        let (seed, why) = match self.given("--random-seed") {
+            Some(given) => (given as u64, "given"),
+            None => (self.here.entropy, "drawn at start"),
+        };
+        self.note("random_seed", seed, why);
+        seed
+    }
+}
+
+fn out_of_range(flag: &'static str, value: impl Display, range: &'static str) -> ConfigError {
+    ConfigError::OutOfRange {
+        flag,
+        value: value.to_string(),
+        range,
+    }
+}
+
+fn at_least_one(flag: &'static str, value: i64) -> Result<u32, ConfigError> {
+    within(flag, value, i64::from(u32::MAX), "at least 1")
+}
+
+fn within(
+    flag: &'static str,
+    value: i64,
+    most: i64,
+    range: &'static str,
+) -> Result<u32, ConfigError> {
+    let fits = u32::try_from(value)
+        .ok()
+        .filter(|_| (1..=most).contains(&value));
+    fits.ok_or_else(|| out_of_range(flag, value, range))
+}
+
+fn gib(bytes: usize) -> usize {
+    bytes >> 30
+}
+
+/// Prompt tokens of a step and the largest captured batch, by the memory of a GPU.
+fn by_memory(bytes: usize) -> (i64, i64) {
+    match gib(bytes) {
+        0..20 => (2048, 8),
+        20..35 => (2048, 24),
+        35..60 => (4096, 32),
+        60..160 => (8192, 256),
+        _ => (16384, 512),
+    }
+}
+
+/// The share of a GPU that is left when work space, captured batches and the runtime are taken off.
+fn static_fraction(bytes: usize, prefill: u32) -> f64 {
+    let mib = (bytes >> 20) as f64;
+    let (_, batch) = by_memory(bytes);
+    let reserved = 512.0 + 1.5 * f64::from(prefill.max(2048)) + 2.0 * batch as f64 + 128.0;
+    let reserved = if gib(bytes) > 60 {
+        reserved.max(10.0 * 1024.0)
+    } else {
+        reserved
+    };
+    (((mib - reserved) / mib) * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! Resolution by table.
+
+use models::{ModelSpec, spec_from_config};
+use ops::DeviceInfo;
+use tensor::DType;
+
+use super::*;
+use crate::args::ServerCommand;
+use crate::launch::estimate_scratch;
+
+const SERVE: ServerCommand = ServerCommand {
+    program: "peregrine serve",
+    about: "",
+    positionals: &[],
+    own: &[],
+};
+
+/// SmolLM2-135M: 23,040 bytes of keys and values a token in half precision.
+fn spec() -> ModelSpec {
+    let config = r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": 576, "intermediate_size": 1536,
+        "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152,
+        "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 100000, "eos_token_id": 2,
+        "tie_word_embeddings": true, "hidden_act": "silu"}"#;
+    spec_from_config(config.as_bytes()).unwrap()
+}
+
+fn device(kind: &'static str, total: usize, free: usize) -> DeviceInfo {
+    DeviceInfo {
+        kind,
+        name: "test".into(),
+        memory_total: total,
+        memory_free: free,
+        units: 2,
+        features: String::new(),
+        activation: DType::F32,
+        kv: DType::F16,
+    }
+}
+
+fn launch_on(device: &DeviceInfo, line: &str) -> Result<Launch, ConfigError> {
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let parsed = SERVE.parse(&words).unwrap().parsed;
+    let spec = spec();
+    let scratch = |config: &ExecutorConfig| estimate_scratch(&spec, config);
+    let here = Circumstances {
+        spec: &spec,
+        weights: 100 << 20,
+        device,
+        scratch: &scratch,
+        entropy: 7,
+    };
+    resolve(&parsed, &here)
+}
+
+fn launch(line: &str) -> Result<Launch, ConfigError> {
+    launch_on(&device("cpu", 16 << 30, 8 << 30), line)
+}
+
+fn value(launch: &Launch, name: &str) -> String {
+    let found = launch.values.iter().find(|value| value.name == name);
+    found
+        .unwrap_or_else(|| panic!("{name} is resolved"))
+        .value
+        .clone()
+}
+
+#[test]
+fn every_setting_has_a_default_on_a_cpu() {
+    let launch = launch("").unwrap();
+    for (name, expected) in [
+        ("context_len", "8192"),
+        ("page_size", "16"),
+        ("chunked_prefill_size", "512"),
+        ("max_prefill_tokens", "16384"),
+        ("max_running_requests", "64"),
+        ("max_total_tokens", "65536"),
+        ("max_queued_requests", "unlimited"),
+        ("schedule_policy", "fcfs"),
+        ("mem_fraction_static", "0.8"),
+        ("random_seed", "7"),
+    ] {
+        assert_eq!(value(&launch, name), expected, "{name}");
+    }
+    assert!(
+        launch.values.iter().all(|value| !value.why.is_empty()),
+        "{:#?}",
+        launch.values
+    );
+    assert_eq!(launch.engine.end_tokens, [2]);
+    assert_eq!(
+        (launch.executor.pages, launch.executor.max_rows),
+        (4096, 64)
+    );
+    assert_eq!(launch.executor.max_sequence_tokens, 8191);
+}
+
+#[test]
+fn given_values_are_taken_and_named_so() {
+    let cases = [
+        ("--context-length 4k", "context_len", "4000"),
+        ("--page-size 1", "page_size", "1"),
+        ("--chunked-prefill-size -1", "chunked_prefill_size", "-1"),
+        ("--chunked-prefill-size 256", "chunked_prefill_size", "256"),
+        ("--max-running-requests 3", "max_running_requests", "3"),
+        ("--max-queued-requests 5", "max_queued_requests", "5"),
+        ("--max-total-tokens 1000", "max_total_tokens", "992"),
+        ("--schedule-policy lpm", "schedule_policy", "lpm"),
+        (
+            "--enable-priority-scheduling",
+            "schedule_policy",
+            "priority",
+        ),
+        ("--disable-overlap-schedule", "run_ahead", "1"),
+        ("--disable-radix-cache", "radix_cache", "off"),
+        ("--random-seed 42", "random_seed", "42"),
+        ("--decode-log-interval 1", "decode_log_interval", "1"),
+    ];
+    for (line, name, expected) in cases {
+        assert_eq!(value(&launch(line).unwrap(), name), expected, "{line}");
+    }
+}
+
+#[test]
+fn impossible_values_are_refused_with_the_limit() {
+    let cases = [
+        (
+            "--context-length 8193",
+            "--context-length is 8193, the model was trained for 8192",
+        ),
+        (
+            "--context-length 0",
+            "--context-length is 0, it must be at least 1",
+        ),
+        (
+            "--page-size 0",
+            "--page-size is 0, it must be between 1 and 1024",
+        ),
+        (
+            "--page-size 99999",
+            "--page-size is 99999, it must be between 1 and 1024",
+        ),
+        (
+            "--chunked-prefill-size 0",
+            "--chunked-prefill-size is 0, it must be -1 or a number of tokens up to 16777216",
+        ),
+        (
+            "--max-running-requests -2",
+            "--max-running-requests is -2, it must be between 1 and 65536",
+        ),
+        (
+            "--mem-fraction-static 1",
+            "--mem-fraction-static is 1, it must be above 0 and below 1",
+        ),
+        (
+            "--mem-fraction-static nan",
+            "--mem-fraction-static is NaN, it must be above 0 and below 1",
+        ),
+        (
+            "--tp 4",
+            "--tp-size 4 needs 4 devices, this version drives one; leave it at 1",
+        ),
+        (
+            "--load-format pt",
+            "--load-format pt is not in this version; choose from auto, safetensors, gguf, dummy",
+        ),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(launch(line).unwrap_err().to_string(), expected, "{line}");
+    }
+}
+
+#[test]
+fn what_cannot_be_honoured_in_full_is_said() {
+    let policy = launch("--schedule-policy random").unwrap();
+    assert_eq!(
+        policy.notices[0].to_string(),
+        "--schedule-policy accepted, no effect: the policy random is not in this version, fcfs is used"
+    );
+    let small = device("cpu", 2 << 30, 1 << 30);
+    let tokens = launch_on(&small, "--max-total-tokens 1M").unwrap();
+    assert_eq!(tokens.notices.len(), 1);
+    assert!(value(&tokens, "max_total_tokens").parse::<u32>().unwrap() < 40_000);
+}
+
+#[test]
+fn a_gpu_is_divided_as_users_of_sglang_expect() {
+    let cases = [
+        (16, "2048", "0.772"),
+        (24, "2048", "0.847"),
+        (40, "4096", "0.833"),
+        (80, "8192", "0.836"),
+        (141, "8192", "0.907"),
+        (180, "16384", "0.858"),
+    ];
+    for (gibibytes, chunk, fraction) in cases {
+        let gpu = device("cuda", gibibytes << 30, (gibibytes << 30) - (1 << 29));
+        let launch = launch_on(&gpu, "").unwrap();
+        assert_eq!(
+            value(&launch, "chunked_prefill_size"),
+            chunk,
+            "{gibibytes} GiB"
+        );
+        assert_eq!(
+            value(&launch, "mem_fraction_static"),
+            fraction,
+            "{gibibytes} GiB"
+        );
+        assert_eq!(
+            value(&launch, "max_running_requests"),
+            "4096",
+            "{gibibytes} GiB"
+        );
+    }
+}
+
+#[test]
+fn a_model_larger_than_memory_is_refused() {
+    let tiny = device("cpu", 1 << 28, 1 << 27);
+    assert!(matches!(launch_on(&tiny, ""), Err(ConfigError::NoRoom(_))));
+}
+
+#[test]
+fn no_argument_value_makes_resolution_panic() {
+    for flag in [
+        "context-length",
+        "page-size",
+        "chunked-prefill-size",
+        "max-prefill-tokens",
+        "max-running-requests",
+        "max-queued-requests",
+        "max-total-tokens",
+        "random-seed",
+        "decode-log-interval",
+    ] {
+        for number in [
+            "-9223372036854775808",
+            "-1",
+            "0",
+            "1",
+            "4294967295",
+            "9223372036854775807",
+        ] {
+            let _ = launch(&format!("--{flag}={number}"));
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! How far a long piece of work is, on standard error: a bar on a terminal, two lines elsewhere.
+
+use std::io::{IsTerminal as _, Write as _, stderr};
+use std::time::{Duration, Instant};
+
+const BAR: usize = 24;
+const REDRAW: Duration = Duration::from_millis(80);
+
+/// Draws one bar at a time.
+#[derive(Debug)]
+pub(crate) struct Bar {
+    terminal: bool,
+    quiet: bool,
+    what: String,
+    total: Option<u64>,
+    done: u64,
+    started: Instant,
+    drawn: Option<Instant>,
+}
+
+impl Bar {
+    /// A bar for this process's standard error.
+    pub(crate) fn new() -> Self {
+        Self {
+            terminal: stderr().is_terminal(),
+            quiet: false,
+            what: String::new(),
+            total: None,
+            done: 0,
+            started: Instant::now(),
+            drawn: None,
+        }
+    }
+
+    /// The same, silent where there is no terminal.
+    pub(crate) fn quiet() -> Self {
+        Self {
+            quiet: true,
+            ..Self::new()
+        }
+    }
+
+    fn draw(&mut self, end: &str) {
+        self.drawn = Some(Instant::now());
+        let line = line(&self.what, self.done, self.total, self.started.elapsed());
+        // A bar that cannot be drawn is no reason to stop the work.
+        let _ = write!(stderr(), "\r\x1b[2K{line}{end}");
+    }
+}
+
+impl hub::Progress for Bar {
+    fn start(&mut self, what: &str, bytes: Option<u64>) {
+        (self.what, self.total, self.done) = (what.to_owned(), bytes, 0);
+        (self.started, self.drawn) = (Instant::now(), None);
+        if !self.terminal && !self.quiet {
+            let size = bytes
+                .map(|bytes| format!(" ({})", size(bytes)))
+                .unwrap_or_default();
+            tracing::info!("{what}{size}");
+        }
+    }
+
+    fn advance(&mut self, done: u64) {
+        self.done = done;
+        if self.terminal && self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW) {
+            self.draw("");
+        }
+    }
+
+    fn finish(&mut self) {
+        if self.terminal {
+            self.done = self.total.unwrap_or(self.done);
+            self.draw("\n");
+        } else if !self.quiet {
+            let took = self.started.elapsed().as_secs_f64();
+            tracing::info!("{} done in {took:.1} s", self.what);
+        }
+    }
+
+    fn note(&mut self, message: &str) {
+        if self.terminal && self.drawn.is_some() {
+            let _ = writeln!(stderr());
+        }
+        tracing::info!("{message}");
+    }
+}
+
+fn line(what: &str, done: u64, total: Option<u64>, elapsed: Duration) -> String {
+    let rate = done as f64 / elapsed.as_secs_f64().max(1e-3);
+    let rate = size(rate as u64);
+    let Some(total) = total.filter(|total| *total > 0) else {
+        return format!("{what} {} {rate}/s", size(done));
+    };
+    let share = (done as f64 / total as f64).min(1.0);
+    let filled = (share * BAR as f64) as usize;
+    let bar = format!("{}{}", "#".repeat(filled), ".".repeat(BAR - filled));
+    format!(
+        "{what} [{bar}] {:3.0}% {} of {} {rate}/s",
+        share * 100.0,
+        size(done),
+        size(total)
+    )
+}
+
+/// Bytes for people: decimal units, as download tools use.
+pub(crate) fn size(bytes: u64) -> String {
+    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let unit = units.iter().find(|(unit, _)| bytes as f64 >= *unit);
+    unit.map_or_else(
+        || format!("{bytes} B"),
+        |(unit, name)| format!("{:.1} {name}", bytes as f64 / unit),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_share_size_and_rate() {
+        let second = Duration::from_secs(1);
+        let cases = [
+            (
+                0,
+                Some(100),
+                "x [........................]   0% 0 B of 100 B 0 B/s",
+            ),
+            (
+                50_000,
+                Some(100_000),
+                "x [############............]  50% 50.0 kB of 100.0 kB 50.0 kB/s",
+            ),
+            (
+                200,
+                Some(100),
+                "x [########################] 100% 200 B of 100 B 200 B/s",
+            ),
+            (1_500_000, None, "x 1.5 MB 1.5 MB/s"),
+            (7, Some(0), "x 7 B 7 B/s"),
+        ];
+        for (done, total, expected) in cases {
+            assert_eq!(line("x", done, total, second), expected);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! From arguments to a running engine.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use engine::{EngineHandle, EngineThread};
+use executor::{ExecutorConfig, LocalExecutor, MemoryPlan, Rank, measure_scratch};
+use hub::{LocalModel, Progress as _};
+use models::{LoadOptions, Model, ModelSpec};
+use ops::Device;
+
+use crate::args::ServerArgs;
+use crate::device;
+use crate::language::Language;
+use crate::launch::{Circumstances, ConfigError, Launch, estimate_scratch, resolve};
+use crate::opened::{Opened, Weights};
+use crate::progress::Bar;
+
+/// An engine that takes requests, and what it is made of.
+pub(crate) struct Started {
+    /// The way to it.
+    pub(crate) engine: EngineHandle,
+    /// Its thread.
+    pub(crate) thread: EngineThread,
+    /// Its text side; none with `--skip-tokenizer-init`.
+    pub(crate) language: Option<Language>,
+    /// The model's dimensions.
+    pub(crate) spec: ModelSpec,
+    /// The settings.
+    pub(crate) launch: Launch,
+    /// What its memory went to.
+    pub(crate) memory: MemoryPlan,
+}
+
+/// Resolves the settings of a model that is not loaded yet, with an estimate of its work space.
+pub(crate) fn plan(
+    args: &ServerArgs,
+    opened: &Opened,
+    device: &dyn Device,
+) -> Result<Launch, ConfigError> {
+    let spec = &opened.spec;
+    resolve(
+        &args.parsed,
+        &Circumstances {
+            spec,
+            weights: opened.weight_bytes(),
+            device: device.info(),
+            scratch: &|config| estimate_scratch(spec, config),
+            entropy: entropy(),
+        },
+    )
+}
+
+/// Loads the model and starts the engine, logging each stage.
+pub(crate) fn start(args: &ServerArgs, local: &LocalModel) -> anyhow::Result<Started> {
+    let opened = Opened::open(&local.path, Weights::Required)?;
+    let device = device::open(&args.parsed)?;
+    let early = plan(args, &opened, device.as_ref())?;
+    let (model, language) = load(args, &opened, device.as_ref(), local, &early)?;
+    let spec = ModelSpec {
+        end_tokens: end_tokens(&opened.spec, language.as_ref()),
+        ..opened.spec
+    };
+    let activation = device.info().activation;
+    let measured = |config: &ExecutorConfig| {
+        // a shape that does not fit is reported by the rank itself, with its name
+        measure_scratch(model.as_ref(), config, activation)
+            .unwrap_or_else(|_| estimate_scratch(&spec, config))
+    };
+    let launch = resolve(
+        &args.parsed,
+        &Circumstances {
+            spec: &spec,
+            weights: model.weight_bytes(),
+            device: device.info(),
+            scratch: &measured,
+            entropy: early.engine.random_seed,
+        },
+    )?;
+    let rank = Rank::new(device, model, &launch.executor).context("cannot take the memory")?;
+    let memory = rank.memory().clone();
+    report_memory(&launch, &memory, rank.device().info().memory_free);
+    let executor = LocalExecutor::start(rank, &launch.executor).context("cannot start the rank")?;
+    let (engine, thread) = engine::start(launch.engine.clone(), Box::new(executor))?;
+    Ok(Started {
+        engine,
+        thread,
+        language,
+        spec,
+        launch,
+        memory,
+    })
+}
+
+/// Weights on this thread and the tokenizer on another: both take a good part of a second.
+fn load(
+    args: &ServerArgs,
+    opened: &Opened,
+    device: &dyn Device,
+    local: &LocalModel,
+    plan: &Launch,
+) -> anyhow::Result<(Box<dyn Model>, Option<Language>)> {
+    let checkpoint = opened.checkpoint.as_ref();
+    std::thread::scope(|scope| {
+        let with_text = !args.parsed.switch("skip-tokenizer-init");
+        let language = with_text
+            .then(|| scope.spawn(|| Language::load(&args.parsed, &local.path, checkpoint)));
+        let model = load_weights(opened, device, plan)?;
+        let language = language.map(|thread| thread.join().expect("text loading does not panic"));
+        Ok((model, language.transpose()?))
+    })
+}
+
+fn load_weights(
+    opened: &Opened,
+    device: &dyn Device,
+    plan: &Launch,
+) -> anyhow::Result<Box<dyn Model>> {
+    let began = Instant::now();
+    let free = device.info().memory_free;
+    tracing::info!("Load weight begin. avail mem={:.2} GB", gib(free));
+    let checkpoint = opened.checkpoint.as_ref().expect("weights were required");
+    let options = LoadOptions {
+        max_positions: plan.engine.context_length,
+    };
+    let mut bar = Bar::quiet();
+    bar.start("loading weights", Some(opened.weight_bytes() as u64));
+    let mut progress = |done: usize, _: usize| bar.advance(done as u64);
+    let spec = opened.spec.clone();
+    let model = models::load(spec, checkpoint.weights(), device, options, &mut progress)?;
+    bar.finish();
+    let used = model.weight_bytes();
+    tracing::info!(
+        "Load weight end. type={}, dtype={}, avail mem={:.2} GB, mem usage={:.2} GB.",
+        opened.spec.architecture,
+        opened.main_type(),
+        gib(free.saturating_sub(used)),
+        gib(used)
+    );
+    tracing::debug!("weights loaded in {:.2} s", began.elapsed().as_secs_f64());
+    Ok(model)
+}
+
+fn report_memory(launch: &Launch, memory: &MemoryPlan, free: usize) {
+    let tokens = launch.executor.pages * launch.executor.page_size;
+    let half = gib(memory.kv / 2);
+    tracing::info!(
+        "KV Cache is allocated. #tokens: {tokens}, K size: {half:.2} GB, V size: {half:.2} GB"
+    );
+    let left = gib(free.saturating_sub(memory.total()));
+    tracing::info!("Memory pool end. avail mem={left:.2} GB");
+    let scheduler = &launch.engine.scheduler;
+    let chunk = if scheduler.chunk == u32::MAX {
+        -1
+    } else {
+        i64::from(scheduler.chunk)
+    };
+    tracing::info!(
+        "max_total_num_tokens={tokens}, chunked_prefill_size={chunk}, max_prefill_tokens={}, \
+         max_running_requests={}, context_len={}, available_gpu_mem={left:.2} GB",
+        scheduler.max_prefill_tokens,
+        scheduler.max_rows,
+        scheduler.context_length
+    );
+}
+
+/// The end tokens of the model's description and of its tokenizer, each once.
+fn end_tokens(spec: &ModelSpec, language: Option<&Language>) -> Vec<u32> {
+    let mut tokens = spec.end_tokens.clone();
+    for id in language.map_or(&[][..], |language| language.tokenizer.eos_ids()) {
+        if !tokens.contains(id) && (*id as usize) < spec.vocabulary {
+            tokens.push(*id);
+        }
+    }
+    tokens
+}
+
+fn gib(bytes: usize) -> f64 {
+    bytes as f64 / (1_u64 << 30) as f64
+}
+
+/// A number that differs from process to process.
+fn entropy() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
