@@ -8,7 +8,18 @@ use crate::{BlockFormat, CheckpointError, Encoding, TensorInfo};
 ///
 /// `bytes` are those of whole rows of `tensor`, beginning at its first element.
 pub fn check_finite(tensor: &TensorInfo, bytes: &[u8]) -> Result<(), CheckpointError> {
-    let element = match tensor.encoding {
+    match first_not_finite(tensor.encoding, bytes) {
+        None => Ok(()),
+        Some(element) => Err(CheckpointError::NotFinite {
+            name: tensor.name.clone(),
+            element,
+        }),
+    }
+}
+
+/// The first plain weight that is not finite, or the first element of the first block whose scales are not.
+pub fn first_not_finite(encoding: Encoding, bytes: &[u8]) -> Option<usize> {
+    match encoding {
         Encoding::Plain(DType::F32) => first_bad(bytes.as_chunks::<4>().0, |four| {
             u32::from_le_bytes(*four) & 0x7f80_0000 == 0x7f80_0000
         }),
@@ -18,13 +29,6 @@ pub fn check_finite(tensor: &TensorInfo, bytes: &[u8]) -> Result<(), CheckpointE
         }),
         Encoding::Plain(_) => None,
         Encoding::Block(format) => first_bad_block(format, bytes),
-    };
-    match element {
-        None => Ok(()),
-        Some(element) => Err(CheckpointError::NotFinite {
-            name: tensor.name.clone(),
-            element,
-        }),
     }
 }
 

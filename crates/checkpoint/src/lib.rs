@@ -17,7 +17,7 @@ mod widen;
 
 pub use encoding::{BlockFormat, Encoding};
 pub use error::CheckpointError;
-pub use finite::check_finite;
+pub use finite::{check_finite, first_not_finite};
 pub use open::{Checkpoint, open};
 pub use shard::{Rank, ShardError, even_part, shared_part};
 pub use source::{RowOrder, TensorInfo, WeightSource};

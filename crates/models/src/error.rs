@@ -21,6 +21,30 @@ pub enum SpecError {
         /// What there is.
         supported: Vec<&'static str>,
     },
+    /// A size that no model has.
+    #[error("{what} is {found}: must be from 1 to {limit}")]
+    Size {
+        /// Which one.
+        what: &'static str,
+        /// Its value.
+        found: usize,
+        /// The largest that is taken.
+        limit: usize,
+    },
+    /// A real number that cannot be computed with.
+    #[error("{what} is {found}, which cannot be computed with")]
+    Number {
+        /// Which one.
+        what: &'static str,
+        /// Its value.
+        found: f64,
+    },
+    /// A setting that must be there is not.
+    #[error("{what} is missing")]
+    Missing {
+        /// Which one.
+        what: &'static str,
+    },
     /// A dimension that makes no sense.
     #[error("{what} is {found}: {reason}")]
     Dimension {

@@ -6,7 +6,10 @@
 
 mod arch;
 mod config;
+mod dummy;
 mod error;
+mod format;
+mod inventory;
 mod layer;
 mod loader;
 mod model;
@@ -14,10 +17,13 @@ mod open;
 mod registry;
 mod rope;
 mod spec;
+mod stack;
 mod step;
 
 pub use config::{spec_from_config, spec_from_gguf};
+pub use dummy::DummyWeights;
 pub use error::{LoadError, OpenError, SpecError};
+pub use inventory::Inventory;
 pub use loader::Progress;
 pub use model::{LoadOptions, Model, load};
 pub use open::{OpenedModel, open, read_spec};

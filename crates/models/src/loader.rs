@@ -1,14 +1,14 @@
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use checkpoint::gguf::blocks::{Groups, take_apart};
-use checkpoint::{BlockFormat, Encoding, TensorInfo, WeightSource, check_finite, widen};
-use ops::{AffineRows, Device, HostValues, HostWeight};
+use checkpoint::{WeightSource, check_finite, widen};
+use ops::{Device, DeviceError, Weight, WeightFormat};
 use tensor::{Buffer, DType};
 
 use crate::LoadError;
-use crate::layer::{Norm, Projection};
+use crate::format;
+use crate::layer::{Embedding, Norm, Projection};
+use crate::stack::{Stack, Stored};
 
 /// Told how many bytes of the checkpoint have been loaded, of how many.
 pub type Progress<'a> = dyn FnMut(usize, usize) + 'a;
@@ -18,7 +18,9 @@ pub(crate) struct Loader<'a> {
     source: &'a dyn WeightSource,
     device: &'a dyn Device,
     progress: RefCell<&'a mut Progress<'a>>,
-    read: RefCell<BTreeSet<String>>,
+    read: RefCell<BTreeSet<&'a str>>,
+    /// Formats that were changed for the device, each to be told once.
+    changed: RefCell<Vec<WeightFormat>>,
     done: RefCell<usize>,
     total: usize,
 }
@@ -29,18 +31,15 @@ impl<'a> Loader<'a> {
         device: &'a dyn Device,
         progress: &'a mut Progress<'a>,
     ) -> Self {
-        let total = source
-            .tensors()
-            .iter()
-            .map(|tensor| tensor.range.len())
-            .sum();
+        let sizes = source.tensors().iter().map(|tensor| tensor.range.len());
         Self {
             source,
             device,
             progress: RefCell::new(progress),
             read: RefCell::default(),
+            changed: RefCell::default(),
             done: RefCell::new(0),
-            total,
+            total: sizes.sum(),
         }
     }
 
@@ -48,7 +47,7 @@ impl<'a> Loader<'a> {
         self.device
     }
 
-    /// Matrices of equal width, one below the other, as one projection.
+    /// Matrices of equal width, side by side: one weight for each run of equal formats.
     pub(crate) fn projection(
         &self,
         names: &[String],
@@ -56,14 +55,43 @@ impl<'a> Loader<'a> {
         bias: bool,
     ) -> Result<Projection, LoadError> {
         let (rows, cols) = shape;
-        let mut parts = Vec::with_capacity(names.len());
+        let mut stacks: Vec<Stack<'_>> = Vec::with_capacity(1);
         for (name, &rows) in names.iter().zip(rows) {
-            let (tensor, bytes) = self.tensor(&format!("{name}.weight"), &[rows, cols])?;
-            parts.push(host_weight(tensor, bytes)?);
+            let stored = self.tensor(&format!("{name}.weight"), &[rows, cols])?;
+            let format = self.format(&stored)?;
+            match stacks.last_mut() {
+                Some(stack) if stack.format == format => stack.parts.push(stored),
+                _ => stacks.push(Stack {
+                    format,
+                    parts: vec![stored],
+                }),
+            }
         }
-        let weight = self.device.load_weight(stacked(parts))?;
+        let weights: Result<Vec<Weight>, LoadError> =
+            stacks.iter().map(|stack| self.weight(stack)).collect();
         let bias = bias.then(|| self.bias(names, rows)).transpose()?;
-        Ok(Projection::new(weight, bias))
+        Ok(Projection::new(weights?, bias))
+    }
+
+    /// A table of `rows` embeddings.
+    pub(crate) fn embedding(
+        &self,
+        name: &str,
+        rows: usize,
+        cols: usize,
+    ) -> Result<Embedding, LoadError> {
+        let stored = self.tensor(&format!("{name}.weight"), &[rows, cols])?;
+        let format = self.format(&stored)?;
+        let parts = vec![stored];
+        Ok(Embedding::new(self.weight(&Stack { format, parts })?))
+    }
+
+    fn weight(&self, stack: &Stack<'_>) -> Result<Weight, LoadError> {
+        let weight = self.device.load_weight(stack.read()?)?;
+        for part in &stack.parts {
+            self.count(part);
+        }
+        Ok(weight)
     }
 
     fn bias(&self, names: &[String], rows: &[usize]) -> Result<Buffer, LoadError> {
@@ -76,23 +104,22 @@ impl<'a> Loader<'a> {
 
     pub(crate) fn norm(&self, name: &str, width: usize, eps: f32) -> Result<Norm, LoadError> {
         let values = self.vector(&format!("{name}.weight"), width)?;
-        Ok(Norm::new(
-            self.device.load_values(&values, DType::F32)?,
-            width,
-            eps,
-        ))
+        let weight = self.device.load_values(&values, DType::F32)?;
+        Ok(Norm::new(weight, width, eps))
     }
 
     fn vector(&self, name: &str, length: usize) -> Result<Vec<f32>, LoadError> {
-        let (tensor, bytes) = self.tensor(name, &[length])?;
-        let mut stored = vec![0.0; length];
-        widen(tensor.encoding, bytes, &mut stored).map_err(|error| unreadable(tensor, &error))?;
-        Ok((0..length)
-            .map(|row| stored[tensor.row_order.stored_row(row)])
-            .collect())
+        let stored = self.tensor(name, &[length])?;
+        let Stored { tensor, bytes } = stored;
+        check_finite(tensor, bytes)?;
+        let mut values = vec![0.0; length];
+        widen(tensor.encoding, bytes, &mut values).map_err(|error| unreadable(&stored, &error))?;
+        self.count(&stored);
+        let in_order = (0..length).map(|row| values[tensor.row_order.stored_row(row)]);
+        Ok(in_order.collect())
     }
 
-    fn tensor(&self, name: &str, shape: &[usize]) -> Result<(&'a TensorInfo, &'a [u8]), LoadError> {
+    fn tensor(&self, name: &str, shape: &[usize]) -> Result<Stored<'a>, LoadError> {
         let bytes = self.source.bytes(name)?;
         let tensor = self
             .source
@@ -105,186 +132,63 @@ impl<'a> Loader<'a> {
                 expected: shape.to_vec(),
             });
         }
-        if matches!(tensor.encoding, Encoding::Block(_)) || tensor.shape.len() == 1 {
-            check_finite(tensor, bytes)?;
+        self.read.borrow_mut().insert(&tensor.name);
+        Ok(Stored { tensor, bytes })
+    }
+
+    /// The format in which the device takes a tensor; a change is told once.
+    fn format(&self, stored: &Stored<'_>) -> Result<WeightFormat, LoadError> {
+        let encoding = stored.tensor.encoding;
+        let natural = format::natural(encoding)
+            .ok_or_else(|| unreadable(stored, &"these are not weights"))?;
+        let accepted = format::accepted(self.device, natural).ok_or_else(|| {
+            DeviceError::UnsupportedWeight {
+                device: self.device.info().name.clone(),
+                format: natural.to_string(),
+            }
+        })?;
+        if accepted != natural && !self.changed.borrow().contains(&natural) {
+            self.changed.borrow_mut().push(natural);
+            let device = &self.device.info().name;
+            tracing::info!(
+                "{device} has no kernel for weights in {natural}, they become {accepted}"
+            );
         }
-        if self.read.borrow_mut().insert(name.to_owned()) {
-            *self.done.borrow_mut() += bytes.len();
-            (self.progress.borrow_mut())(*self.done.borrow(), self.total);
-        }
-        Ok((tensor, bytes))
+        Ok(accepted)
+    }
+
+    fn count(&self, stored: &Stored<'_>) {
+        *self.done.borrow_mut() += stored.bytes.len();
+        (self.progress.borrow_mut())(*self.done.borrow(), self.total);
     }
 
     /// Fails when tensors are left over that no part of the model asked for.
     pub(crate) fn finish(&self, derived: &[&str]) -> Result<(), LoadError> {
         let read = self.read.borrow();
-        let unused: Vec<&str> = self
+        let names = self
             .source
             .tensors()
             .iter()
-            .map(|tensor| tensor.name.as_str())
-            .filter(|name| {
-                !read.contains(*name) && !derived.iter().any(|derived| name.ends_with(derived))
-            })
-            .collect();
-        match unused.first() {
-            None => Ok(()),
-            Some(&first) => Err(LoadError::Unused {
-                count: unused.len(),
+            .map(|tensor| tensor.name.as_str());
+        let mut unused = names.filter(|name| {
+            !read.contains(name) && !derived.iter().any(|derived| name.ends_with(derived))
+        });
+        match unused.next() {
+            None => {
+                (self.progress.borrow_mut())(self.total, self.total);
+                Ok(())
+            }
+            Some(first) => Err(LoadError::Unused {
                 first: first.to_owned(),
+                count: 1 + unused.count(),
             }),
         }
     }
 }
 
-fn unreadable(tensor: &TensorInfo, error: &dyn std::fmt::Display) -> LoadError {
+fn unreadable(stored: &Stored<'_>, error: &dyn std::fmt::Display) -> LoadError {
     LoadError::Tensor {
-        name: tensor.name.clone(),
+        name: stored.tensor.name.clone(),
         message: error.to_string(),
     }
-}
-
-/// One tensor in the device-neutral form, its rows in the order that its name promises.
-fn host_weight<'a>(tensor: &TensorInfo, bytes: &'a [u8]) -> Result<HostWeight<'a>, LoadError> {
-    let (rows, cols) = (tensor.shape[0], tensor.shape[1]);
-    let row_bytes = bytes.len() / rows;
-    let reordered = (0..rows).any(|row| tensor.row_order.stored_row(row) != row);
-    let stored = |row: usize| &bytes[tensor.row_order.stored_row(row) * row_bytes..][..row_bytes];
-    let values = match tensor.encoding {
-        Encoding::Plain(dtype @ (DType::F32 | DType::F16 | DType::BF16)) => {
-            let bytes = if reordered {
-                Cow::Owned((0..rows).flat_map(stored).copied().collect())
-            } else {
-                Cow::Borrowed(bytes)
-            };
-            HostValues::Plain(dtype, bytes)
-        }
-        Encoding::Plain(other) => {
-            return Err(unreadable(
-                tensor,
-                &format_args!("{other} is not a type of weights"),
-            ));
-        }
-        Encoding::Block(format) => HostValues::Affine(affine_rows(format, (rows, cols), stored)),
-    };
-    Ok(HostWeight { rows, cols, values })
-}
-
-/// Takes blocks apart, on as many threads as there are cores.
-fn affine_rows<'b>(
-    format: BlockFormat,
-    (rows, cols): (usize, usize),
-    stored: impl Fn(usize) -> &'b [u8] + Sync,
-) -> AffineRows {
-    let group = format.group();
-    let groups = cols / group;
-    let mut quants = vec![0u8; rows * cols];
-    let mut scales = vec![0f32; rows * groups];
-    let mut minimums = vec![0f32; rows * groups];
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = rows.div_ceil(threads).max(1);
-    std::thread::scope(|scope| {
-        let parts = quants
-            .chunks_mut(share * cols)
-            .zip(scales.chunks_mut(share * groups))
-            .zip(minimums.chunks_mut(share * groups));
-        for (part, ((quants, scales), minimums)) in parts.enumerate() {
-            let stored = &stored;
-            scope.spawn(move || {
-                let row_parts = quants
-                    .chunks_mut(cols)
-                    .zip(scales.chunks_mut(groups))
-                    .zip(minimums.chunks_mut(groups));
-                for (row, ((quants, scales), minimums)) in row_parts.enumerate() {
-                    take_apart(
-                        format,
-                        stored(part * share + row),
-                        Groups {
-                            quants,
-                            scales,
-                            minimums,
-                        },
-                    );
-                }
-            });
-        }
-    });
-    let bits = if format.bits() <= 4 { 4 } else { 8 };
-    AffineRows {
-        bits,
-        group,
-        quants,
-        scales,
-        minimums,
-    }
-}
-
-/// Stacks matrices of equal width; different formats meet in the narrowest one that holds all of them exactly.
-fn stacked(mut parts: Vec<HostWeight<'_>>) -> HostWeight<'_> {
-    if parts.len() == 1 {
-        return parts.swap_remove(0);
-    }
-    let (rows, cols) = (parts.iter().map(|part| part.rows).sum(), parts[0].cols);
-    let values = match stacked_affine(&parts) {
-        Some(stacked) => HostValues::Affine(stacked),
-        None => stacked_plain(&parts),
-    };
-    HostWeight { rows, cols, values }
-}
-
-fn stacked_affine(parts: &[HostWeight<'_>]) -> Option<AffineRows> {
-    let parts: Vec<&AffineRows> = parts
-        .iter()
-        .map(|part| match &part.values {
-            HostValues::Affine(rows) => Some(rows),
-            HostValues::Plain(..) => None,
-        })
-        .collect::<Option<_>>()?;
-    let group = parts.iter().map(|part| part.group).min()?;
-    let spread = |part: &AffineRows, values: &[f32]| -> Vec<f32> {
-        values
-            .iter()
-            .flat_map(|&value| std::iter::repeat_n(value, part.group / group))
-            .collect()
-    };
-    Some(AffineRows {
-        bits: parts.iter().map(|part| part.bits).max()?,
-        group,
-        quants: parts
-            .iter()
-            .flat_map(|part| part.quants.iter().copied())
-            .collect(),
-        scales: parts
-            .iter()
-            .flat_map(|part| spread(part, &part.scales))
-            .collect(),
-        minimums: parts
-            .iter()
-            .flat_map(|part| spread(part, &part.minimums))
-            .collect(),
-    })
-}
-
-fn stacked_plain<'a>(parts: &[HostWeight<'a>]) -> HostValues<'a> {
-    let formats: BTreeSet<Option<DType>> = parts
-        .iter()
-        .map(|part| match &part.values {
-            HostValues::Plain(dtype, _) => Some(*dtype),
-            HostValues::Affine(_) => None,
-        })
-        .collect();
-    if let (1, Some(Some(dtype))) = (formats.len(), formats.first()) {
-        let bytes = parts.iter().flat_map(|part| match &part.values {
-            HostValues::Plain(_, bytes) => bytes.iter().copied(),
-            HostValues::Affine(_) => [].iter().copied(),
-        });
-        return HostValues::Plain(*dtype, Cow::Owned(bytes.collect()));
-    }
-    let numbers = parts
-        .iter()
-        .flat_map(|part| (0..part.rows).flat_map(|row| part.row(row)));
-    HostValues::Plain(
-        DType::F32,
-        Cow::Owned(numbers.flat_map(f32::to_le_bytes).collect()),
-    )
 }

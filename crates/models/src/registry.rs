@@ -46,6 +46,10 @@ pub(crate) fn by_class(name: &str) -> Result<&'static Architecture, SpecError> {
     find(name, |architecture| architecture.name == name)
 }
 
+pub(crate) fn by_model_type(name: &str) -> Result<&'static Architecture, SpecError> {
+    find(name, |architecture| architecture.model_type == name)
+}
+
 pub(crate) fn by_gguf(name: &str) -> Result<&'static Architecture, SpecError> {
     find(name, |architecture| architecture.gguf == name)
 }

@@ -1,6 +1,7 @@
 use ops::{Activation, Heads};
 use tensor::DType;
 
+use crate::inventory;
 use crate::rope::RopeSpec;
 
 /// A decoder's resolved dimensions; read once from config.json or GGUF metadata and immutable afterwards.
@@ -59,23 +60,9 @@ impl ModelSpec {
 
     /// Numbers that were trained.
     pub fn parameters(&self) -> usize {
-        let (hidden, query, kv) = (self.hidden, self.heads.query_width(), self.heads.kv_width());
-        let attention = hidden * (query + 2 * kv)
-            + query * hidden
-            + if self.biases.qkv { query + 2 * kv } else { 0 }
-            + if self.biases.output { hidden } else { 0 }
-            + if self.head_norm {
-                2 * self.heads.dim
-            } else {
-                0
-            };
-        let mlp = 3 * hidden * self.feed_forward
-            + if self.biases.mlp {
-                2 * self.feed_forward + hidden
-            } else {
-                0
-            };
-        let tables = if self.tied { 1 } else { 2 };
-        self.layers * (attention + mlp + 2 * hidden) + tables * self.vocabulary * hidden + hidden
+        let sizes = inventory::tensors(self).into_iter();
+        sizes
+            .map(|(_, shape)| shape.iter().product::<usize>())
+            .sum()
     }
 }

@@ -1,8 +1,8 @@
 use checkpoint::WeightSource;
-use ops::{Device, Embed, Kernels, OpError};
+use ops::{Device, Kernels, OpError};
 use tensor::{Buffer, DType, Scratch, View, ViewMut};
 
-use crate::layer::{Attention, GatedMlp, Norm, Projection};
+use crate::layer::{Attention, Embedding, GatedMlp, Norm, Projection};
 use crate::loader::Loader;
 use crate::{LoadError, LoadOptions, Model, ModelSpec, Progress, Step};
 
@@ -12,7 +12,7 @@ const DERIVED: [&str; 2] = ["rotary_emb.inv_freq", "rope_freqs.weight"];
 /// The common decoder: attention and a gated layer, each behind a norm, on one residual stream.
 pub(crate) struct Decoder {
     spec: ModelSpec,
-    table: Projection,
+    embedding: Embedding,
     layers: Vec<Layer>,
     norm: Norm,
     /// The output head; absent when it is the embedding table.
@@ -58,8 +58,7 @@ impl Decoder {
     ) -> Result<Self, LoadError> {
         let mut progress = |done, total| progress(done, total);
         let loader = Loader::new(source, device, &mut progress);
-        let vocabulary = (&[spec.vocabulary][..], spec.hidden);
-        let table = loader.projection(&["model.embed_tokens".into()], vocabulary, false)?;
+        let embedding = loader.embedding("model.embed_tokens", spec.vocabulary, spec.hidden)?;
         let layers = (0..spec.layers)
             .map(|layer| Layer::load(&loader, layer, &spec))
             .collect::<Result<Vec<_>, _>>()?;
@@ -67,7 +66,8 @@ impl Decoder {
         let head = if spec.tied {
             None
         } else {
-            Some(loader.projection(&["lm_head".into()], vocabulary, false)?)
+            let shape = (&[spec.vocabulary][..], spec.hidden);
+            Some(loader.projection(&["lm_head".into()], shape, false)?)
         };
         // Some tied checkpoints carry the head all the same.
         let derived: &[&str] = if spec.tied {
@@ -80,7 +80,7 @@ impl Decoder {
         let rope = loader.device().load_values(&angles, DType::F32)?;
         Ok(Self {
             spec,
-            table,
+            embedding,
             layers,
             norm,
             head,
@@ -105,11 +105,8 @@ impl Model for Decoder {
         let scope = step.scratch.scope();
         let mut residual = scope.matrix(step.tokens(), self.spec.hidden, step.dtype);
         let mut delta = scope.matrix(step.tokens(), self.spec.hidden, step.dtype);
-        kernels.embed(Embed {
-            ids: step.ids,
-            table: self.table.weight(),
-            out: residual.reborrow(),
-        })?;
+        self.embedding
+            .forward(kernels, step.ids, residual.reborrow())?;
         for (index, layer) in self.layers.iter().enumerate() {
             if index == 0 {
                 layer
@@ -145,15 +142,15 @@ impl Model for Decoder {
         rows: View<'_>,
         logits: ViewMut<'_>,
     ) -> Result<(), OpError> {
-        self.head
-            .as_ref()
-            .unwrap_or(&self.table)
-            .forward(kernels, rows, logits)
+        match &self.head {
+            Some(head) => head.forward(kernels, rows, logits),
+            None => self.embedding.score(kernels, rows, logits),
+        }
     }
 
     fn weight_bytes(&self) -> usize {
         let layers: usize = self.layers.iter().map(Layer::bytes).sum();
         let head = self.head.as_ref().map_or(0, Projection::bytes);
-        self.table.bytes() + layers + self.norm.bytes() + head + self.rope.bytes()
+        self.embedding.bytes() + layers + self.norm.bytes() + head + self.rope.bytes()
     }
 }

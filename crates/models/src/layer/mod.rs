@@ -1,11 +1,13 @@
 //! The pieces that decoders are made of.
 
 mod attention;
+mod embedding;
 mod gated_mlp;
 mod norm;
 mod projection;
 
 pub(crate) use attention::Attention;
+pub(crate) use embedding::Embedding;
 pub(crate) use gated_mlp::GatedMlp;
 pub(crate) use norm::Norm;
 pub(crate) use projection::Projection;

@@ -1,5 +1,6 @@
 //! Every tiny model, on every device of the host.
 
+use cpu::{Activations, CpuDevice, CpuOptions, KvPrecision};
 use ops::{Device, ReferenceDevice};
 
 use crate::golden::{Golden, best, distance};
@@ -12,11 +13,24 @@ struct Case {
     tolerance: f64,
 }
 
-const CASES: [Case; 1] = [Case {
-    name: "reference",
-    device: || Box::new(ReferenceDevice::default()),
-    tolerance: 1e-5,
-}];
+const CASES: [Case; 2] = [
+    Case {
+        name: "reference",
+        device: || Box::new(ReferenceDevice::default()),
+        tolerance: 1e-5,
+    },
+    Case {
+        name: "cpu",
+        device: || {
+            Box::new(CpuDevice::new(&CpuOptions {
+                activations: Activations::Exact,
+                kv: KvPrecision::F32,
+                ..CpuOptions::default()
+            }))
+        },
+        tolerance: 1e-5,
+    },
+];
 
 fn check(case: &Case, golden: &Golden) {
     let context = format!("{} on {}", golden.name, case.name);

@@ -1,0 +1,105 @@
+//! Descriptions are input: dimensions that make no sense are refused before anything is computed from them.
+
+use crate::rope::{RopeScaling, RopeSpec};
+use crate::{ModelSpec, SpecError};
+
+/// A size's name, where it is, and its limit.
+type Limit = (&'static str, fn(&ModelSpec) -> usize, usize);
+
+/// Above every real model, and small enough that no product of them overflows.
+const LIMITS: [Limit; 8] = [
+    ("hidden size", |spec| spec.hidden, 1 << 18),
+    ("layer count", |spec| spec.layers, 1 << 12),
+    ("feed-forward size", |spec| spec.feed_forward, 1 << 20),
+    ("query heads", |spec| spec.heads.query, 1 << 12),
+    ("key heads", |spec| spec.heads.kv, 1 << 12),
+    ("head size", |spec| spec.heads.dim, 1 << 12),
+    ("vocabulary size", |spec| spec.vocabulary, 1 << 24),
+    ("context length", |spec| spec.context_length, 1 << 28),
+];
+
+/// Gives the spec back when it can be served.
+pub(super) fn checked(spec: ModelSpec) -> Result<ModelSpec, SpecError> {
+    for (what, size, limit) in LIMITS {
+        let found = size(&spec);
+        if found == 0 || found > limit {
+            return Err(SpecError::Size { what, found, limit });
+        }
+    }
+    let dimension = |what, found, reason| {
+        Err(SpecError::Dimension {
+            what,
+            found,
+            reason,
+        })
+    };
+    if !spec.heads.query.is_multiple_of(spec.heads.kv) {
+        let reason = "must be a multiple of the key heads";
+        return dimension("query heads", spec.heads.query, reason);
+    }
+    if !spec.rope.dim.is_multiple_of(2) || !(1..=spec.heads.dim).contains(&spec.rope.dim) {
+        let reason = "must be even and at most the head size";
+        return dimension("rotated elements", spec.rope.dim, reason);
+    }
+    if let RopeScaling::Factors(factors) = &spec.rope.scaling
+        && factors.len() != spec.rope.dim / 2
+    {
+        let reason = "must be half of the rotated elements";
+        return dimension("rope factors", factors.len(), reason);
+    }
+    check_numbers(&spec)?;
+    Ok(spec)
+}
+
+/// Real numbers that would turn everything into infinities.
+fn check_numbers(spec: &ModelSpec) -> Result<(), SpecError> {
+    let number = |what, found| Err(SpecError::Number { what, found });
+    let eps = f64::from(spec.norm_eps);
+    if !(0.0..1.0).contains(&eps) {
+        return number("norm epsilon", eps);
+    }
+    let RopeSpec { base, scaling, .. } = &spec.rope;
+    if !is_positive(*base) {
+        return number("rope base", *base);
+    }
+    match scaling {
+        RopeScaling::None => Ok(()),
+        RopeScaling::Linear { factor } if is_positive(*factor) => Ok(()),
+        RopeScaling::Linear { factor } => number("rope scaling factor", *factor),
+        RopeScaling::Llama3 {
+            factor,
+            low,
+            high,
+            original,
+        } => {
+            for (what, found) in [
+                ("rope scaling factor", factor),
+                ("low_freq_factor", low),
+                ("high_freq_factor", high),
+                ("original_max_position_embeddings", original),
+            ] {
+                if !is_positive(*found) {
+                    return number(what, *found);
+                }
+            }
+            if high > low {
+                Ok(())
+            } else {
+                number("high_freq_factor", *high)
+            }
+        }
+        RopeScaling::Factors(factors) => {
+            match factors
+                .iter()
+                .find(|factor| !is_positive(f64::from(**factor)))
+            {
+                None => Ok(()),
+                Some(factor) => number("rope factor", f64::from(*factor)),
+            }
+        }
+    }
+}
+
+fn is_positive(number: f64) -> bool {
+    number > 0.0 && number.is_finite()
+}

@@ -1,0 +1,100 @@
+use std::collections::BTreeMap;
+
+use checkpoint::{Encoding, WeightSource};
+use ops::Device;
+
+use crate::{ModelSpec, format};
+
+/// Every tensor that a model of this spec is made of: its name and shape.
+pub(crate) fn tensors(spec: &ModelSpec) -> Vec<(String, Vec<usize>)> {
+    let (hidden, inner) = (spec.hidden, spec.feed_forward);
+    let (query, kv) = (spec.heads.query_width(), spec.heads.kv_width());
+    let mut list = vec![
+        (
+            "model.embed_tokens.weight".to_owned(),
+            vec![spec.vocabulary, hidden],
+        ),
+        ("model.norm.weight".to_owned(), vec![hidden]),
+    ];
+    if !spec.tied {
+        list.push(("lm_head.weight".to_owned(), vec![spec.vocabulary, hidden]));
+    }
+    let projections = [
+        ("self_attn.q_proj", query, hidden, spec.biases.qkv),
+        ("self_attn.k_proj", kv, hidden, spec.biases.qkv),
+        ("self_attn.v_proj", kv, hidden, spec.biases.qkv),
+        ("self_attn.o_proj", hidden, query, spec.biases.output),
+        ("mlp.gate_proj", inner, hidden, spec.biases.mlp),
+        ("mlp.up_proj", inner, hidden, spec.biases.mlp),
+        ("mlp.down_proj", hidden, inner, spec.biases.mlp),
+    ];
+    for layer in 0..spec.layers {
+        let name = |part: &str| format!("model.layers.{layer}.{part}");
+        list.push((name("input_layernorm.weight"), vec![hidden]));
+        list.push((name("post_attention_layernorm.weight"), vec![hidden]));
+        for (part, rows, cols, bias) in projections {
+            list.push((name(&format!("{part}.weight")), vec![rows, cols]));
+            if bias {
+                list.push((name(&format!("{part}.bias")), vec![rows]));
+            }
+        }
+        if spec.head_norm {
+            list.push((name("self_attn.q_norm.weight"), vec![spec.heads.dim]));
+            list.push((name("self_attn.k_norm.weight"), vec![spec.heads.dim]));
+        }
+    }
+    list
+}
+
+/// What a checkpoint's weights are and will take, told from its headers alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inventory {
+    /// Bytes in the files.
+    pub file_bytes: usize,
+    /// Bytes on the device, once packed; what the device adds for alignment is not counted.
+    pub device_bytes: usize,
+    /// Number formats by falling number of elements: name, tensors, elements.
+    pub formats: Vec<(&'static str, usize, usize)>,
+}
+
+impl Inventory {
+    /// Looks at every tensor's header; formats that the device does not take are counted as what they become.
+    pub fn of(source: &dyn WeightSource, device: &dyn Device) -> Self {
+        let mut by_name: BTreeMap<&'static str, (usize, usize)> = BTreeMap::new();
+        let (mut file_bytes, mut device_bytes) = (0, 0);
+        for tensor in source.tensors() {
+            let elements = tensor.elements();
+            let (tensors, total) = by_name.entry(tensor.encoding.name()).or_default();
+            *tensors += 1;
+            *total += elements;
+            file_bytes += tensor.range.len();
+            device_bytes += match tensor.shape.len() {
+                0 | 1 => elements * size_of::<f32>(),
+                _ => matrix_bytes(tensor.encoding, elements, device),
+            };
+        }
+        let mut formats: Vec<_> = by_name
+            .into_iter()
+            .map(|(name, (tensors, elements))| (name, tensors, elements))
+            .collect();
+        formats.sort_by_key(|&(_, _, elements)| std::cmp::Reverse(elements));
+        Self {
+            file_bytes,
+            device_bytes,
+            formats,
+        }
+    }
+
+    /// The format that most weights have.
+    pub fn quantisation(&self) -> &'static str {
+        self.formats.first().map_or("none", |(name, _, _)| name)
+    }
+}
+
+fn matrix_bytes(encoding: Encoding, elements: usize, device: &dyn Device) -> usize {
+    let accepted = format::natural(encoding).and_then(|natural| format::accepted(device, natural));
+    accepted.map_or(
+        elements * encoding.bytes() / encoding.elements(),
+        |format| format::bytes(encoding, format, elements),
+    )
+}

@@ -1,0 +1,45 @@
+use ops::{Embed, Kernels, Linear, OpError, Weight};
+use tensor::{View, ViewMut};
+
+/// The table of token embeddings; tied models score tokens with it too.
+pub(crate) struct Embedding {
+    table: Weight,
+}
+
+impl Embedding {
+    pub(crate) fn new(table: Weight) -> Self {
+        Self { table }
+    }
+
+    pub(crate) fn forward(
+        &self,
+        kernels: &dyn Kernels,
+        ids: View<'_>,
+        out: ViewMut<'_>,
+    ) -> Result<(), OpError> {
+        kernels.embed(Embed {
+            ids,
+            table: &self.table,
+            out,
+        })
+    }
+
+    /// Every token's score: its embedding times `x`.
+    pub(crate) fn score(
+        &self,
+        kernels: &dyn Kernels,
+        x: View<'_>,
+        out: ViewMut<'_>,
+    ) -> Result<(), OpError> {
+        kernels.linear(Linear {
+            x,
+            weight: &self.table,
+            bias: None,
+            out,
+        })
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+}
