@@ -153,7 +153,10 @@ mod tests {
                 "crates/ops/src/conformance/cases.rs",
                 "use Embed; // linear\nRopeStoreKv {}",
             ),
-            ("crates/cpu/src/kernels/embed.rs", "fn embed() {}"),
+            (
+                "crates/cpu/src/kernels/all.rs",
+                "fn embed() {}\nfn rope_store_kv() {}",
+            ),
         ]);
         let reasons: Vec<String> = fixture::shown(&check(&tree))
             .into_iter()

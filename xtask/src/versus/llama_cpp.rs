@@ -93,11 +93,13 @@ fn build(folder: &Path, jobs: usize) -> anyhow::Result<PathBuf> {
         .arg("-B")
         .arg(&build)
         .args(["-G", "Ninja", &ninja]);
-    python::run(configure.args(OPTIONS))?;
+    let log = |name: &str| folder.join("log").join(format!("llama-cpp-{name}.log"));
+    python::run_logged(configure.args(OPTIONS), &log("configure"))?;
     let mut compile = Command::new(&cmake);
     compile.arg("--build").arg(&build);
     compile.args(["--target", "llama-bench", "llama-server"]);
-    python::run(compile.args(["--parallel", &jobs.to_string()]))?;
+    let compile = compile.args(["--parallel", &jobs.to_string()]);
+    python::run_logged(compile, &log("build"))?;
     Ok(programs)
 }
 

@@ -1,5 +1,6 @@
 //! A Python environment under target/versus for what packages bring: sources, models, build tools.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -32,6 +33,13 @@ pub(crate) fn download(
         .args(options)
         .arg(requirement))?;
     Ok(downloads)
+}
+
+/// Runs a command that says a lot, into a log file.
+pub(crate) fn run_logged(command: &mut Command, log: &Path) -> anyhow::Result<()> {
+    let file = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
+    let (out, errors) = (file.try_clone()?, file);
+    run(command.stdout(out).stderr(errors)).with_context(|| format!("see {}", log.display()))
 }
 
 /// Runs a command and fails when it does.
