@@ -19,8 +19,8 @@ use crate::store::{Draft, LocalModel};
 /// How the hub is reached.
 #[derive(Debug, Clone)]
 pub struct HuggingFace {
-    /// The hub's address, without a slash at the end.
-    pub endpoint: String,
+    /// The address of a mirror, without a slash at the end; the client's own when absent.
+    pub endpoint: Option<String>,
     /// The cache folder shared with other tools (`$HF_HOME/hub`).
     pub cache: PathBuf,
     /// The access token; without one the cache's own token file is used.
