@@ -48,8 +48,8 @@ pub(crate) struct Env {
     pub(crate) models: PathBuf,
     /// The hub's cache folder.
     pub(crate) hub_cache: PathBuf,
-    /// The hub's address.
-    pub(crate) hub_endpoint: String,
+    /// The address of a mirror of the hub.
+    pub(crate) hub_endpoint: Option<String>,
     /// The hub's access token.
     pub(crate) hub_token: Option<String>,
     /// Whether the hub must not be asked.
@@ -75,13 +75,13 @@ impl Env {
         let home = path("HOME").unwrap_or_default();
         let cache = path("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache"));
         let hub_home = path("HF_HOME").unwrap_or_else(|| cache.join("huggingface"));
-        let endpoint = text("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".into());
         let set = IDLE.iter().filter(|(name, _)| variable(name).is_some());
         Self {
             log_filter: text("PEREGRINE_LOG"),
             models: path("PEREGRINE_MODELS").unwrap_or_else(|| cache.join("peregrine/models")),
             hub_cache: path("HF_HUB_CACHE").unwrap_or_else(|| hub_home.join("hub")),
-            hub_endpoint: endpoint.trim_end_matches('/').to_owned(),
+            hub_endpoint: text("HF_ENDPOINT")
+                .map(|address| address.trim_end_matches('/').to_owned()),
             hub_token: text("HF_TOKEN"),
             offline: switch("HF_HUB_OFFLINE") || switch("TRANSFORMERS_OFFLINE"),
             notices: set
@@ -154,7 +154,7 @@ mod tests {
             ("HF_TOKEN", "t"),
             ("HF_HUB_OFFLINE", "1"),
         ]);
-        assert_eq!(here.hub_endpoint, "http://mirror");
+        assert_eq!(here.hub_endpoint.as_deref(), Some("http://mirror"));
         assert_eq!((here.hub_token.as_deref(), here.offline), (Some("t"), true));
         assert!(!env(&[("HF_HUB_OFFLINE", "0")]).offline);
     }

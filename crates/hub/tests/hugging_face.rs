@@ -85,7 +85,7 @@ impl Machine {
 
     fn pull_from(&mut self, endpoint: &str, reference: &str) -> Result<LocalModel, HubError> {
         let hugging_face = HuggingFace {
-            endpoint: endpoint.to_owned(),
+            endpoint: Some(endpoint.to_owned()),
             cache: self.path("cache"),
             token: self.token.clone(),
             offline: self.offline,
@@ -316,7 +316,7 @@ fn two_pulls_at_once_download_once() {
     let (hub, machine) = (tiny_hub(), Machine::new());
     let pull = || {
         let hugging_face = HuggingFace {
-            endpoint: hub.endpoint.clone(),
+            endpoint: Some(hub.endpoint.clone()),
             cache: machine.path("cache"),
             token: None,
             offline: false,

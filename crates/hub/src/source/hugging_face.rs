@@ -29,6 +29,15 @@ pub struct HuggingFace {
     pub offline: bool,
 }
 
+impl HuggingFace {
+    /// How messages name it.
+    fn name(&self) -> String {
+        self.endpoint
+            .clone()
+            .unwrap_or_else(|| "the hub".to_owned())
+    }
+}
+
 /// Fetches the model's files, checks each, and publishes the entry.
 pub(crate) fn fetch(
     id: &HubId,
@@ -75,13 +84,14 @@ struct Remote<'a> {
 
 impl<'a> Remote<'a> {
     fn open(id: &'a HubId, hub: &'a HuggingFace) -> Result<Self, HubError> {
-        let builder = ApiBuilder::from_cache(Cache::new(hub.cache.clone()))
-            .with_endpoint(hub.endpoint.clone())
-            .with_progress(false);
-        let builder = match &hub.token {
-            Some(token) => builder.with_token(Some(token.clone())),
-            None => builder,
-        };
+        let mut builder =
+            ApiBuilder::from_cache(Cache::new(hub.cache.clone())).with_progress(false);
+        if let Some(endpoint) = &hub.endpoint {
+            builder = builder.with_endpoint(endpoint.clone());
+        }
+        if let Some(token) = &hub.token {
+            builder = builder.with_token(Some(token.clone()));
+        }
         let api = builder
             .build()
             .map_err(|error| unreachable(id, hub, error.to_string()))?;
@@ -191,7 +201,7 @@ impl<'a> Remote<'a> {
     }
 
     fn bad_answer(&self, reason: String) -> HubError {
-        let (id, endpoint) = (self.id.repository.clone(), self.hub.endpoint.clone());
+        let (id, endpoint) = (self.id.repository.clone(), self.hub.name());
         HubError::BadAnswer {
             id,
             endpoint,
@@ -207,7 +217,7 @@ fn repository(id: &HubId) -> Repo {
 fn unreachable(id: &HubId, hub: &HuggingFace, reason: String) -> HubError {
     HubError::Unreachable {
         id: id.repository.clone(),
-        endpoint: hub.endpoint.clone(),
+        endpoint: hub.name(),
         reason,
     }
 }
