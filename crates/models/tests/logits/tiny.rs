@@ -98,3 +98,18 @@ fn a_prompt_gives_the_same_bits_alone_in_chunks_and_in_a_batch() {
         }
     }
 }
+
+#[test]
+fn activations_rounded_to_bytes_stay_close_to_the_reference_library() {
+    for golden in Golden::all() {
+        let device = CpuDevice::new(&CpuOptions::default());
+        let mut runner = Runner::load(&golden.model, Box::new(device), 1);
+        let logits = runner.step(&[(0, &golden.tokens)]);
+        let distances = logits
+            .iter()
+            .zip(&golden.logits)
+            .map(|(f, e)| distance(f, e));
+        let mean = distances.sum::<f64>() / logits.len() as f64;
+        assert!(mean < 0.05, "{} is off by {mean:e} on average", golden.name);
+    }
+}

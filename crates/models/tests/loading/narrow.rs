@@ -1,0 +1,88 @@
+use models::{Inventory, LoadOptions};
+use ops::{Device, ReferenceDevice, WeightFormat};
+use tensor::DType;
+
+use crate::devices::Narrow;
+use crate::weights::Weights;
+
+const OPTIONS: LoadOptions = LoadOptions { max_positions: 16 };
+const EVERY_MODEL: [&str; 4] = [
+    "gguf-qwen2-k/model.gguf",
+    "gguf-llama3-mixed/model.gguf",
+    "llama-gqa2",
+    "llama-gqa4-biases",
+];
+
+fn weight_bytes(name: &str, device: &dyn Device) -> Result<usize, String> {
+    let (spec, weights) = Weights::of(name);
+    match models::load(spec, &weights, device, OPTIONS, &mut |_, _| ()) {
+        Ok(model) => Ok(model.weight_bytes()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn loaded(name: &str, formats: &[WeightFormat]) -> Vec<f32> {
+    let device = Narrow::new(formats);
+    weight_bytes(name, &device).expect("a format that the device takes");
+    device.loaded.take()
+}
+
+#[test]
+fn weights_keep_their_values_whatever_format_a_device_takes() {
+    let plain = [DType::F32, DType::F16, DType::BF16].map(WeightFormat::Plain);
+    let affine = |bits, group| WeightFormat::Affine { bits, group };
+    let all = [&plain[..], &[affine(4, 32), affine(8, 32), affine(8, 16)]].concat();
+    for name in EVERY_MODEL {
+        let expected = loaded(name, &all);
+        assert!(expected == loaded(name, &plain[..1]), "{name} as F32");
+        assert!(
+            expected == loaded(name, &[plain[0], affine(4, 32)]),
+            "{name} as 4 bits and F32"
+        );
+    }
+}
+
+#[test]
+fn a_device_that_takes_nothing_is_named() {
+    let nothing = Narrow::new(&[]);
+    assert_eq!(
+        weight_bytes("llama-gqa2", &nothing),
+        Err("plain loops has no kernel for weights in BF16".to_owned())
+    );
+}
+
+#[test]
+fn an_inventory_tells_what_the_weights_are_and_will_take() {
+    let (spec, weights) = Weights::of("gguf-qwen2-k/model.gguf");
+    let everything = Inventory::of(&weights, &ReferenceDevice::default());
+    let elements: usize = everything
+        .formats
+        .iter()
+        .map(|(_, _, elements)| elements)
+        .sum();
+    assert_eq!(elements, spec.parameters());
+    assert_eq!(everything.quantisation(), "Q4_K");
+    let tensors: Vec<_> = everything
+        .formats
+        .iter()
+        .map(|(name, count, _)| (*name, *count))
+        .collect();
+    assert_eq!(
+        tensors,
+        [
+            ("Q4_K", 8),
+            ("Q5_K", 2),
+            ("Q6_K", 3),
+            ("Q5_1", 2),
+            ("Q5_0", 1),
+            ("F32", 11)
+        ]
+    );
+    assert_eq!(
+        everything.file_bytes,
+        weights.bytes.iter().map(Vec::len).sum::<usize>()
+    );
+    let widened = Inventory::of(&weights, &Narrow::new(&[WeightFormat::Plain(DType::F32)]));
+    assert_eq!(widened.device_bytes, 4 * elements);
+    assert!(everything.device_bytes < 2 * everything.file_bytes);
+}
