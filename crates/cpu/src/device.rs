@@ -8,6 +8,7 @@ use tensor::{Buffer, DType, View, ViewMut};
 
 use crate::kernels::CpuKernels;
 use crate::machine;
+use crate::simd::Level;
 
 /// How activations meet quantised weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct CpuOptions {
     pub activations: Activations,
     /// Type of keys and values.
     pub kv: KvPrecision,
+    /// Instructions to use.
+    pub level: Level,
 }
 
 impl Default for CpuOptions {
@@ -46,6 +49,7 @@ impl Default for CpuOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             activations: Activations::default(),
             kv: KvPrecision::default(),
+            level: Level::best(),
         }
     }
 }
@@ -59,7 +63,7 @@ pub struct CpuDevice {
 impl CpuDevice {
     /// Starts the threads and looks at the machine.
     pub fn new(options: &CpuOptions) -> Self {
-        let kernels = CpuKernels::new(options.threads, options.activations);
+        let kernels = CpuKernels::new(options.threads, options.level, options.activations);
         let memory = machine::memory();
         let info = DeviceInfo {
             kind: "cpu",
@@ -67,7 +71,7 @@ impl CpuDevice {
             memory_total: memory.total,
             memory_free: memory.free,
             units: options.threads.max(1),
-            features: "portable".into(),
+            features: options.level.name().into(),
             activation: DType::F32,
             kv: match options.kv {
                 KvPrecision::F16 => DType::F16,

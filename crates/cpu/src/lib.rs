@@ -7,10 +7,17 @@
     unsafe_code,
     reason = "SIMD intrinsics and disjoint writes by several threads; every block says why it is sound"
 )]
+#![allow(
+    clippy::inline_always,
+    reason = "vector code must end up inside the function that enables its instructions"
+)]
 
 mod device;
+mod gemm;
 mod kernels;
 mod machine;
+mod simd;
 mod team;
 
 pub use device::{Activations, CpuDevice, CpuOptions, KvPrecision};
+pub use simd::Level;

@@ -23,7 +23,8 @@ const OPEN: u64 = 1 << 31;
 /// Workers inside the op.
 const MEMBERS: u64 = OPEN - 1;
 
-type Task<'a> = &'a (dyn Fn(usize) + Sync);
+/// Called with the thread (0 is the caller) and the number of the task.
+type Task<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
 /// One cache line, so that neighbours do not slow each other.
 #[repr(align(128))]
@@ -62,7 +63,7 @@ impl Team {
         let shared = Arc::new(Shared {
             state: Line(AtomicU64::new(0)),
             next: Line(AtomicUsize::new(0)),
-            job: UnsafeCell::new((&|_| (), 0)),
+            job: UnsafeCell::new((&|_, _| (), 0)),
             parked: (0..workers).map(|_| Line(AtomicBool::new(false))).collect(),
             quit: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
@@ -89,8 +90,13 @@ impl Team {
 
     /// Calls `task` once for every number below `tasks`, on whichever thread is free; returns when all are done.
     pub(crate) fn run(&self, tasks: usize, task: impl Fn(usize) + Sync) {
+        self.run_on(tasks, |_, index| task(index));
+    }
+
+    /// As [`Self::run`], telling each task which thread it is on: no two tasks are on one thread at a time.
+    pub(crate) fn run_on(&self, tasks: usize, task: impl Fn(usize, usize) + Sync) {
         if tasks <= 1 || self.workers.is_empty() {
-            (0..tasks).for_each(task);
+            (0..tasks).for_each(|index| task(0, index));
             return;
         }
         let shared = &*self.shared;
@@ -109,7 +115,7 @@ impl Team {
         }
         {
             let _closing = Closing(shared);
-            claim(shared, task, tasks);
+            claim(shared, 0, task, tasks);
         }
         if shared.panicked.swap(false, Ordering::Relaxed) {
             resume_unwind(Box::new("a task of the team panicked"));
@@ -162,13 +168,13 @@ impl Drop for Closing<'_> {
     }
 }
 
-fn claim(shared: &Shared, task: Task<'_>, tasks: usize) {
+fn claim(shared: &Shared, thread: usize, task: Task<'_>, tasks: usize) {
     loop {
         let index = shared.next.0.fetch_add(1, Ordering::Relaxed);
         if index >= tasks {
             return;
         }
-        task(index);
+        task(thread, index);
     }
 }
 
@@ -186,7 +192,7 @@ fn work(shared: &Shared, index: usize) {
         served = state >> 32;
         // SAFETY: a member, so the caller waits for us before it changes the cell or ends the borrow.
         let (task, tasks) = unsafe { *shared.job.get() };
-        if catch_unwind(AssertUnwindSafe(|| claim(shared, task, tasks))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| claim(shared, index + 1, task, tasks))).is_err() {
             shared.panicked.store(true, Ordering::Relaxed);
         }
         shared.state.0.fetch_sub(1, Ordering::Release);

@@ -2,7 +2,7 @@
 
 use tensor::{Buffer, DType, View};
 
-use crate::{DeviceError, HostWeight, Kernels, Weight, WeightFormat};
+use crate::{DeviceError, HostWeight, Kernels, OpError, Weight, WeightFormat};
 
 /// Facts about a device that configuration is resolved against.
 #[derive(Clone, Debug)]
@@ -56,6 +56,22 @@ pub trait Device: Send {
 
     /// Copies between two device matrices of equal shape and type, in stream order.
     fn copy(&self, from: View<'_>, to: tensor::ViewMut<'_>) -> Result<(), DeviceError>;
+
+    /// Records what `run` enqueues as a graph, or answers `None` where replaying would gain nothing; then `run` is not
+    /// called.
+    fn capture(
+        &self,
+        run: &mut dyn FnMut() -> Result<(), OpError>,
+    ) -> Result<Option<Box<dyn Graph>>, OpError> {
+        let _ = run;
+        Ok(None)
+    }
+}
+
+/// A step that was recorded and can be enqueued again as a whole.
+pub trait Graph: Send {
+    /// Enqueues it: the same kernels with the same arguments, reading whatever the memory holds now.
+    fn replay(&self) -> Result<(), DeviceError>;
 }
 
 /// Host memory that is copied to a fixed device address once a step.

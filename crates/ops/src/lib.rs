@@ -5,6 +5,7 @@
 //! the references are plain loops that say what the result must be, not how to be fast.
 
 pub mod batch;
+pub mod conformance;
 pub mod device;
 mod dry_run;
 mod error;
@@ -15,7 +16,7 @@ pub mod rng;
 pub mod weight;
 
 pub use batch::{Heads, KvCache, RaggedBatch};
-pub use device::{Device, DeviceInfo, Readback, Staging};
+pub use device::{Device, DeviceInfo, Graph, Readback, Staging};
 pub use dry_run::DryRun;
 pub use error::{DeviceError, OpError};
 pub use op::{

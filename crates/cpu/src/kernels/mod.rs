@@ -1,81 +1,122 @@
-//! One file per op.
+//! One file per op: activations are f32, rows are shared among threads when there is enough of them.
+
+mod attend;
+mod embed;
+mod gated_activation;
+mod gather_rows;
+mod linear;
+mod log_probs;
+mod logits;
+mod norm;
+mod rope;
+mod rows;
+mod sample;
+mod store_kv;
+mod tables;
+
+use std::cell::RefCell;
 
 use ops::{
     AddRmsNorm, Attend, CountTokens, DeviceError, EditLogits, Embed, GatedActivation, GatherRows,
-    HostWeight, Kernels, Linear, LogProbs, OpError, Penalise, ResolveTokens, RmsNorm, Rope, Sample,
-    StoreKv, UpdatePages, Weight,
+    HostWeight, Kernels, Linear, LogProbs, OpError, Penalise, ResolveTokens, RmsNorm, Rope,
+    RopeStoreKv, Sample, StoreKv, UpdatePages, Weight,
 };
+use tensor::DType;
 
 use crate::device::Activations;
+use crate::gemm::{BlockMemory, Packed};
+use crate::simd::Level;
 use crate::team::Team;
+
+/// Elements below which an op is not worth waking anybody.
+const WORTH_SHARING: usize = 16 * 1024;
 
 /// The ops of the CPU.
 pub(crate) struct CpuKernels {
     team: Team,
+    level: Level,
     activations: Activations,
-}
-
-struct Numbers(Vec<f32>);
-
-fn numbers(weight: &Weight) -> Result<&[f32], OpError> {
-    let layout = weight
-        .layout::<Numbers>()
-        .ok_or_else(|| DeviceError::UnsupportedWeight {
-            device: "the cpu".into(),
-            format: weight.format().to_string(),
-        })?;
-    Ok(&layout.0)
+    blocks: RefCell<BlockMemory>,
+    attention: RefCell<attend::Workspace>,
+    sampling: RefCell<sample::Workspace>,
 }
 
 impl CpuKernels {
-    pub(crate) fn new(threads: usize, activations: Activations) -> Self {
+    pub(crate) fn new(threads: usize, level: Level, activations: Activations) -> Self {
         Self {
             team: Team::new(threads),
+            level,
             activations,
+            blocks: RefCell::default(),
+            attention: RefCell::default(),
+            sampling: RefCell::default(),
         }
     }
 
     pub(crate) fn load_weight(&self, weight: &HostWeight<'_>) -> Weight {
-        let numbers: Vec<f32> = (0..weight.rows).flat_map(|row| weight.row(row)).collect();
-        let bytes = numbers.len() * 4;
+        let packed = Packed::pack(weight, &self.team);
+        let bytes = packed.bytes();
         Weight::new(
             weight.rows,
             weight.cols,
             weight.format(),
             bytes,
-            Box::new(Numbers(numbers)),
+            Box::new(packed),
         )
+    }
+
+    /// Items of `rows` that make a task worth its while.
+    fn grain(cols: usize) -> usize {
+        (WORTH_SHARING / 2).div_ceil(cols.max(1))
     }
 }
 
-macro_rules! by_reference {
-    ($($method:ident: $op:ident),* $(,)?) => {
+/// The layout of a weight of ours.
+fn packed(weight: &Weight) -> Result<&Packed, OpError> {
+    let packed = weight
+        .layout::<Packed>()
+        .ok_or_else(|| DeviceError::UnsupportedWeight {
+            device: "cpu".into(),
+            format: format!("{} of another device", weight.format()),
+        })?;
+    Ok(packed)
+}
+
+/// Fails unless all these arguments are f32, the type of activations here.
+fn f32_only(op: &'static str, arguments: &[(&'static str, DType)]) -> Result<(), OpError> {
+    match arguments.iter().find(|(_, dtype)| *dtype != DType::F32) {
+        Some(&(what, found)) => Err(OpError::Type { op, what, found }),
+        None => Ok(()),
+    }
+}
+
+macro_rules! forward {
+    ($($method:ident: $op:ident => $file:ident),* $(,)?) => {
         $(fn $method(&self, op: $op<'_>) -> Result<(), OpError> {
             op.check()?;
-            op.reference();
-            Ok(())
+            $file::$method(self, op)
         })*
     };
 }
 
 impl Kernels for CpuKernels {
-    by_reference!(
-        resolve_tokens: ResolveTokens, update_pages: UpdatePages, count_tokens: CountTokens, rms_norm: RmsNorm,
-        add_rms_norm: AddRmsNorm, rope: Rope, store_kv: StoreKv, attend: Attend, gated_activation: GatedActivation,
-        gather_rows: GatherRows, edit_logits: EditLogits, penalise: Penalise, sample: Sample, log_probs: LogProbs,
+    forward!(
+        resolve_tokens: ResolveTokens => tables,
+        update_pages: UpdatePages => tables,
+        count_tokens: CountTokens => tables,
+        embed: Embed => embed,
+        linear: Linear => linear,
+        rms_norm: RmsNorm => norm,
+        add_rms_norm: AddRmsNorm => norm,
+        rope: Rope => rope,
+        store_kv: StoreKv => store_kv,
+        rope_store_kv: RopeStoreKv => rope,
+        attend: Attend => attend,
+        gated_activation: GatedActivation => gated_activation,
+        gather_rows: GatherRows => gather_rows,
+        edit_logits: EditLogits => logits,
+        penalise: Penalise => logits,
+        sample: Sample => sample,
+        log_probs: LogProbs => log_probs,
     );
-
-    fn embed(&self, op: Embed<'_>) -> Result<(), OpError> {
-        op.check()?;
-        let table = numbers(op.table)?;
-        op.reference(table);
-        Ok(())
-    }
-
-    fn linear(&self, op: Linear<'_>) -> Result<(), OpError> {
-        op.check()?;
-        let weight = numbers(op.weight)?;
-        op.reference(weight);
-        Ok(())
-    }
 }

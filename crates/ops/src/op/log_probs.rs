@@ -34,9 +34,19 @@ impl LogProbs<'_> {
     pub fn check(&self) -> Result<(), OpError> {
         let (op, rows) = ("log_probs", self.logits.rows());
         typed(op, "logits", self.logits.dtype(), DType::F32)?;
-        shape(op, "targets", dims(&self.targets), (rows, self.log_probs.cols()))?;
+        shape(
+            op,
+            "targets",
+            dims(&self.targets),
+            (rows, self.log_probs.cols()),
+        )?;
         shape(op, "temperatures", dims(&self.temperatures), (1, rows))?;
-        shape(op, "log_probs", dims_mut(&self.log_probs), (rows, self.targets.cols()))?;
+        shape(
+            op,
+            "log_probs",
+            dims_mut(&self.log_probs),
+            (rows, self.targets.cols()),
+        )?;
         match &self.top {
             Some(top) => {
                 shape(
@@ -69,11 +79,17 @@ impl LogProbs<'_> {
                 .logits
                 .row::<f32>(row)
                 .iter()
-                .map(|&x| f64::from(x) / divisor)
+                // Minus zero counts as zero.
+                .map(|&x| f64::from(x) / divisor + 0.0)
                 .collect();
             let max = scaled.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let norm = max + scaled.iter().map(|x| (x - max).exp()).sum::<f64>().ln();
-            for (out, &target) in self.log_probs.row_mut::<f32>(row).iter_mut().zip(self.targets.row::<u32>(row)) {
+            for (out, &target) in self
+                .log_probs
+                .row_mut::<f32>(row)
+                .iter_mut()
+                .zip(self.targets.row::<u32>(row))
+            {
                 *out = (scaled[target as usize] - norm) as f32;
             }
             if let Some(top) = &mut self.top {

@@ -32,7 +32,7 @@ impl RmsNorm<'_> {
                 .map(|col| self.x.value(row, col))
                 .collect();
             normalise(&values, self.weight, self.eps, |col, value| {
-                self.out.set(row, col, value)
+                self.out.set(row, col, value);
             });
         }
     }
@@ -74,7 +74,7 @@ impl AddRmsNorm<'_> {
                 self.residual.set(row, col, value);
             }
             normalise(&values, self.weight, self.eps, |col, value| {
-                self.out.set(row, col, value)
+                self.out.set(row, col, value);
             });
         }
     }

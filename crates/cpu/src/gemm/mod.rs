@@ -1,0 +1,75 @@
+//! Matrix products: weights packed in tiles of sixteen output features, rows of activations in blocks that share each read.
+//!
+//! A tile's columns are summed in one order by one thread, whatever the batch: a row has the same bits alone and in company.
+
+mod affine;
+mod blocks;
+mod exact;
+mod int8;
+mod lanes;
+mod plain;
+mod product;
+
+pub(crate) use affine::AffineTiles;
+pub(crate) use blocks::BlockMemory;
+pub(crate) use plain::PlainTiles;
+pub(crate) use product::Product;
+
+use ops::{HostValues, HostWeight};
+
+use crate::team::Team;
+
+/// A weight in the layout of this crate.
+pub(crate) enum Packed {
+    /// Elements as the file holds them.
+    Plain(PlainTiles),
+    /// Quantised groups.
+    Affine(AffineTiles),
+}
+
+impl Packed {
+    /// Brings a weight into tiles.
+    pub(crate) fn pack(weight: &HostWeight<'_>, team: &Team) -> Self {
+        match &weight.values {
+            HostValues::Plain(dtype, bytes) => {
+                let shape = (weight.rows, weight.cols);
+                Self::Plain(PlainTiles::pack(shape, *dtype, bytes, team))
+            }
+            HostValues::Affine(rows) => {
+                Self::Affine(AffineTiles::pack(weight.rows, weight.cols, rows, team))
+            }
+        }
+    }
+
+    /// Memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Plain(tiles) => tiles.bytes(),
+            Self::Affine(tiles) => tiles.bytes(),
+        }
+    }
+
+    /// One row as plain numbers.
+    pub(crate) fn row(&self, row: usize, out: &mut [f32]) {
+        match self {
+            Self::Plain(tiles) => tiles.row(row, out),
+            Self::Affine(tiles) => tiles.row(row, out),
+        }
+    }
+}
+
+/// A pointer that several threads write through, each its own elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared<T>(pub(crate) *mut T);
+
+// SAFETY: whoever makes one promises that threads write disjoint elements while nobody else uses the memory.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// The address, by a method so that closures capture the whole value.
+    pub(crate) fn get(self) -> *mut T {
+        self.0
+    }
+}

@@ -1,0 +1,248 @@
+use half::f16;
+use tensor::DType;
+
+use super::super::bench::Bench;
+use super::super::compare::Kind;
+use crate::{AffineRows, Embed, HostValues, HostWeight, Linear, Weight};
+
+/// A way to write a weight, named after the file formats that use it.
+struct Format {
+    name: &'static str,
+    make: fn(&mut Bench<'_>, usize, usize) -> HostValues<'static>,
+    group: usize,
+}
+
+const FORMATS: [Format; 9] = [
+    Format {
+        name: "f32",
+        make: |b, r, c| plain(b, r, c, DType::F32),
+        group: 1,
+    },
+    Format {
+        name: "f16",
+        make: |b, r, c| plain(b, r, c, DType::F16),
+        group: 1,
+    },
+    Format {
+        name: "bf16",
+        make: |b, r, c| plain(b, r, c, DType::BF16),
+        group: 1,
+    },
+    Format {
+        name: "q4_0",
+        make: |b, r, c| affine(b, r, c, (4, 15, 32), Some(8.0), true),
+        group: 32,
+    },
+    Format {
+        name: "q4_1",
+        make: |b, r, c| affine(b, r, c, (4, 15, 32), None, true),
+        group: 32,
+    },
+    Format {
+        name: "q8_0",
+        make: |b, r, c| affine(b, r, c, (8, 255, 32), Some(128.0), true),
+        group: 32,
+    },
+    Format {
+        name: "q4_k",
+        make: |b, r, c| affine(b, r, c, (4, 15, 32), None, false),
+        group: 32,
+    },
+    Format {
+        name: "q5_k",
+        make: |b, r, c| affine(b, r, c, (8, 31, 32), None, false),
+        group: 32,
+    },
+    Format {
+        name: "q6_k",
+        make: |b, r, c| affine(b, r, c, (8, 63, 16), Some(32.0), false),
+        group: 16,
+    },
+];
+
+fn plain(bench: &mut Bench<'_>, rows: usize, cols: usize, dtype: DType) -> HostValues<'static> {
+    let values = bench.normals(rows * cols);
+    let buffer = crate::host::host_values(&values, dtype);
+    let bytes = buffer.view(0, 1, buffer.bytes(), DType::U8);
+    HostValues::Plain(dtype, bytes.row::<u8>(0).to_vec().into())
+}
+
+fn affine(
+    bench: &mut Bench<'_>,
+    rows: usize,
+    cols: usize,
+    (bits, largest, group): (u8, usize, usize),
+    zero: Option<f32>,
+    halves: bool,
+) -> HostValues<'static> {
+    let quants = (0..rows * cols)
+        .map(|_| bench.below(largest + 1) as u8)
+        .collect();
+    let groups = rows * cols / group;
+    let round = |x: f32| if halves { f16::from_f32(x).to_f32() } else { x };
+    let scales: Vec<f32> = bench
+        .normals(groups)
+        .into_iter()
+        .map(|x| round(x / largest as f32))
+        .collect();
+    let minimums = match zero {
+        Some(zero) => scales.iter().map(|scale| -zero * scale).collect(),
+        None => bench.normals(groups).into_iter().map(round).collect(),
+    };
+    HostValues::Affine(AffineRows {
+        bits,
+        group,
+        quants,
+        scales,
+        minimums,
+    })
+}
+
+/// A weight as the device holds it and as plain numbers; none when the device does not take it.
+fn weight(
+    bench: &mut Bench<'_>,
+    format: &Format,
+    rows: usize,
+    cols: usize,
+) -> Option<(Weight, Vec<f32>)> {
+    let values = (format.make)(bench, rows, cols);
+    let host = HostWeight { rows, cols, values };
+    if !bench.device.supports(host.format()) {
+        return None;
+    }
+    let numbers = (0..rows).flat_map(|row| host.row(row)).collect();
+    let weight = bench
+        .device
+        .load_weight(host)
+        .expect("a device loads what it supports");
+    Some((weight, numbers))
+}
+
+fn kind(bench: &Bench<'_>, format: &Format) -> Kind {
+    if format.group > 1 {
+        Kind::Quantised
+    } else {
+        Kind::Float(bench.activation())
+    }
+}
+
+/// Tokens, inputs in groups of 32, outputs.
+const SHAPES: [(usize, usize, usize); 11] = [
+    (1, 18, 960),
+    (1, 1, 1),
+    (2, 2, 17),
+    (3, 2, 16),
+    (4, 3, 33),
+    (5, 1, 31),
+    (7, 5, 48),
+    (8, 4, 40),
+    (9, 2, 100),
+    (33, 3, 65),
+    (0, 2, 16),
+];
+
+pub(super) fn linear(bench: &mut Bench<'_>) {
+    for format in &FORMATS {
+        for (index, &(tokens, groups, outputs)) in SHAPES.iter().enumerate() {
+            // Plain weights have no groups to fill: any width will do.
+            let inputs = if format.group == 1 {
+                groups * 32 - 5 * (index % 3)
+            } else {
+                groups * 32
+            };
+            let strided = index % 2 == 1;
+            let case = format!("{} {tokens}×{inputs}→{outputs}", format.name);
+            let Some((weight, numbers)) = weight(bench, format, outputs, inputs) else {
+                continue;
+            };
+            let x = if strided {
+                bench.strided_activations(tokens, inputs)
+            } else {
+                bench.activations(tokens, inputs)
+            };
+            let bias = bench.normals(outputs);
+            let bias = bench.floats(1, outputs, DType::F32, &bias);
+            let mut out = bench.output(tokens, outputs, strided);
+            let with_bias = index % 3 == 0;
+            let op = Linear {
+                x: x.host(),
+                weight: &weight,
+                bias: with_bias.then(|| bias.host()),
+                out: out.host_mut(),
+            };
+            op.reference(&numbers);
+            let ran = bench.device.kernels().linear(Linear {
+                x: x.device(),
+                weight: &weight,
+                bias: with_bias.then(|| bias.device()),
+                out: out.device_mut(),
+            });
+            bench.compare("linear", &case, kind(bench, format), &ran, &out);
+        }
+    }
+}
+
+pub(super) fn embed(bench: &mut Bench<'_>) {
+    for format in &FORMATS {
+        for (vocabulary, hidden) in [(1, 32), (17, 64), (50, 96)] {
+            let Some((table, numbers)) = weight(bench, format, vocabulary, hidden) else {
+                continue;
+            };
+            let last = vocabulary as u32 - 1;
+            let ids = bench.ints(&[0, last, last / 2, 0]);
+            let mut out = bench.output(4, hidden, true);
+            let op = Embed {
+                ids: ids.host(),
+                table: &table,
+                out: out.host_mut(),
+            };
+            op.reference(&numbers);
+            let ran = bench.device.kernels().embed(Embed {
+                ids: ids.device(),
+                table: &table,
+                out: out.device_mut(),
+            });
+            let case = format!("{} {vocabulary}×{hidden}", format.name);
+            bench.compare("embed", &case, Kind::Float(bench.activation()), &ran, &out);
+        }
+    }
+}
+
+/// Each row of 1, 2, 3 … 33 has the bits it has alone.
+pub(super) fn alone_and_in_company(bench: &mut Bench<'_>) {
+    let (inputs, outputs, most) = (160, 50, 33);
+    for format in &FORMATS {
+        let Some((weight, _)) = weight(bench, format, outputs, inputs) else {
+            continue;
+        };
+        let x = bench.activations(most, inputs);
+        let run = |bench: &mut Bench<'_>, rows: std::ops::Range<usize>| {
+            let mut out = bench.output(rows.len(), outputs, false);
+            let ran = bench.device.kernels().linear(Linear {
+                x: x.device().row_range(rows),
+                weight: &weight,
+                bias: None,
+                out: out.device_mut(),
+            });
+            ran.map(|()| bench.read(&out))
+        };
+        let alone: Result<Vec<_>, _> = (0..most).map(|row| run(bench, row..row + 1)).collect();
+        let alone = alone.map(|rows| rows.concat());
+        for company in [2, 3, 5, 7, 8, 13, 32, 33] {
+            let together = run(bench, 0..company);
+            let error = match (&alone, together) {
+                (Ok(alone), Ok(together)) => Ok(differing(&alone[..together.len()], &together)),
+                (Err(error), _) => Err(error.to_string()),
+                (_, Err(error)) => Err(error.to_string()),
+            };
+            let case = format!("{} alone and among {company}", format.name);
+            bench.found("linear", &case, Kind::Exact, error);
+        }
+    }
+}
+
+/// How many numbers differ in any bit.
+pub(super) fn differing(a: &[f64], b: &[f64]) -> f64 {
+    let differ = a.iter().zip(b).filter(|(a, b)| a.to_bits() != b.to_bits());
+    differ.count() as f64
+}

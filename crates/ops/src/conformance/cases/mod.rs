@@ -1,0 +1,38 @@
+//! The cases, one file per op or family of ops.
+
+mod attend;
+mod elementwise;
+mod linear;
+mod rope;
+mod sampling;
+mod tables;
+
+use super::bench::Bench;
+
+/// Every case of every op.
+pub(super) fn all(bench: &mut Bench<'_>) {
+    linear::linear(bench);
+    linear::embed(bench);
+    elementwise::rms_norm(bench);
+    elementwise::add_rms_norm(bench);
+    elementwise::gated_activation(bench);
+    elementwise::gather_rows(bench);
+    rope::rope(bench);
+    rope::store_kv(bench);
+    rope::rope_store_kv(bench);
+    attend::attend(bench);
+    sampling::edit_logits(bench);
+    sampling::penalise(bench);
+    sampling::sample(bench);
+    sampling::log_probs(bench);
+    tables::resolve_tokens(bench);
+    tables::update_pages(bench);
+    tables::count_tokens(bench);
+}
+
+/// The promise of equal bits in any batch.
+pub(super) fn invariance(bench: &mut Bench<'_>) {
+    linear::alone_and_in_company(bench);
+    attend::alone_and_in_company(bench);
+    attend::whole_and_in_chunks(bench);
+}

@@ -1,0 +1,193 @@
+use tensor::DType;
+
+use super::super::bench::{Bench, Twin};
+use super::super::compare::Kind;
+use crate::{HeadNorm, Heads, KvCache, Rope, RopeStoreKv, StoreKv};
+
+const POSITIONS: usize = 40;
+
+/// Cosines and sines of `d` elements, as models make them.
+fn table(bench: &mut Bench<'_>, d: usize) -> Twin {
+    let half = d / 2;
+    let angle = |position: usize, i: usize| {
+        position as f64 * 10_000f64.powf(-((i % half.max(1)) as f64) / half.max(1) as f64)
+    };
+    let values: Vec<f32> = (0..POSITIONS)
+        .flat_map(|position| {
+            (0..2 * half).map(move |i| {
+                let angle = angle(position, i);
+                (if i < half { angle.cos() } else { angle.sin() }) as f32
+            })
+        })
+        .collect();
+    bench.floats(POSITIONS, 2 * half, DType::F32, &values)
+}
+
+fn positions(bench: &mut Bench<'_>, tokens: usize) -> Twin {
+    let values: Vec<u32> = (0..tokens).map(|_| bench.below(POSITIONS) as u32).collect();
+    bench.ints(&values)
+}
+
+/// Head dim, rotated elements, heads, tokens, normalised.
+const ROPES: [(usize, usize, usize, usize, bool); 8] = [
+    (64, 64, 9, 1, false),
+    (64, 64, 3, 7, true),
+    (96, 96, 2, 3, false),
+    (128, 128, 4, 2, true),
+    (256, 256, 1, 5, true),
+    (80, 32, 2, 4, false),
+    (20, 10, 3, 3, true),
+    (64, 64, 2, 0, false),
+];
+
+pub(super) fn rope(bench: &mut Bench<'_>) {
+    for &(head_dim, rotated, heads, tokens, normalised) in &ROPES {
+        let table = table(bench, rotated);
+        let positions = positions(bench, tokens);
+        let weight = bench.activations(1, head_dim);
+        let mut x = bench.strided_activations(tokens, heads * head_dim);
+        let eps = 1e-6;
+        Rope {
+            norm: normalised.then(|| HeadNorm {
+                weight: weight.host(),
+                eps,
+            }),
+            head_dim,
+            positions: positions.host(),
+            table: table.host(),
+            x: x.host_mut(),
+        }
+        .reference();
+        let ran = bench.device.kernels().rope(Rope {
+            norm: normalised.then(|| HeadNorm {
+                weight: weight.device(),
+                eps,
+            }),
+            head_dim,
+            positions: positions.device(),
+            table: table.device(),
+            x: x.device_mut(),
+        });
+        let case = format!("{tokens}×{heads}×{head_dim}, {rotated} rotated");
+        let kind = Kind::Float(bench.activation());
+        bench.compare("rope", &case, kind, &ran, &x);
+    }
+}
+
+/// Keys and values of so many slots, random on both sides.
+struct Cache {
+    keys: Twin,
+    values: Twin,
+}
+
+impl Cache {
+    fn new(bench: &mut Bench<'_>, slots: usize, width: usize) -> Self {
+        let kv = bench.device.info().kv;
+        let (keys, values) = (bench.normals(slots * width), bench.normals(slots * width));
+        Self {
+            keys: bench.floats(slots, width, kv, &keys),
+            values: bench.floats(slots, width, kv, &values),
+        }
+    }
+
+    fn compare(
+        &self,
+        bench: &mut Bench<'_>,
+        op: &'static str,
+        case: &str,
+        ran: &Result<(), crate::OpError>,
+    ) {
+        let kind = Kind::Float(bench.device.info().kv);
+        bench.compare(op, &format!("{case} keys"), kind, ran, &self.keys);
+        bench.compare(op, &format!("{case} values"), kind, ran, &self.values);
+    }
+}
+
+/// Different slots in no order.
+fn slots(bench: &mut Bench<'_>, tokens: usize) -> Twin {
+    let values: Vec<u32> = (0..tokens as u32).map(|i| i * 7 % 53).collect();
+    bench.ints(&values)
+}
+
+pub(super) fn store_kv(bench: &mut Bench<'_>) {
+    for (tokens, width) in [(1, 192), (5, 33), (30, 512), (0, 64)] {
+        let key = bench.strided_activations(tokens, width);
+        let value = bench.strided_activations(tokens, width);
+        let slots = slots(bench, tokens);
+        let mut cache = Cache::new(bench, 53, width);
+        StoreKv {
+            key: key.host(),
+            value: value.host(),
+            slots: slots.host(),
+            cache: KvCache::new(cache.keys.host_mut(), cache.values.host_mut()),
+        }
+        .reference();
+        let ran = bench.device.kernels().store_kv(StoreKv {
+            key: key.device(),
+            value: value.device(),
+            slots: slots.device(),
+            cache: KvCache::new(cache.keys.device_mut(), cache.values.device_mut()),
+        });
+        let case = format!("{tokens}×{width}");
+        cache.compare(bench, "store_kv", &case, &ran);
+    }
+}
+
+pub(super) fn rope_store_kv(bench: &mut Bench<'_>) {
+    for (query, kv, dim, tokens, normalised) in [
+        (9, 3, 64, 1, false),
+        (4, 1, 128, 6, true),
+        (2, 2, 96, 30, false),
+        (3, 1, 20, 3, true),
+    ] {
+        let heads = Heads { query, kv, dim };
+        let table = table(bench, dim);
+        let positions = positions(bench, tokens);
+        let slots = slots(bench, tokens);
+        let weight = bench.activations(1, dim);
+        let mut q = bench.strided_activations(tokens, heads.query_width());
+        let mut k = bench.strided_activations(tokens, heads.kv_width());
+        let value = bench.strided_activations(tokens, heads.kv_width());
+        let mut cache = Cache::new(bench, 53, heads.kv_width());
+        let host_norm = normalised.then(|| HeadNorm {
+            weight: weight.host(),
+            eps: 1e-6,
+        });
+        let reference = RopeStoreKv {
+            query: q.host_mut(),
+            key: k.host_mut(),
+            value: value.host(),
+            heads,
+            query_norm: host_norm,
+            key_norm: host_norm,
+            positions: positions.host(),
+            table: table.host(),
+            slots: slots.host(),
+            cache: KvCache::new(cache.keys.host_mut(), cache.values.host_mut()),
+        };
+        reference
+            .compose(&crate::ReferenceDevice::default())
+            .expect("the reference takes every case");
+        let norm = normalised.then(|| HeadNorm {
+            weight: weight.device(),
+            eps: 1e-6,
+        });
+        let ran = bench.device.kernels().rope_store_kv(RopeStoreKv {
+            query: q.device_mut(),
+            key: k.device_mut(),
+            value: value.device(),
+            heads,
+            query_norm: norm,
+            key_norm: norm,
+            positions: positions.device(),
+            table: table.device(),
+            slots: slots.device(),
+            cache: KvCache::new(cache.keys.device_mut(), cache.values.device_mut()),
+        });
+        let case = format!("{tokens}×{query}/{kv}×{dim}");
+        let kind = Kind::Float(bench.activation());
+        bench.compare("rope_store_kv", &case, kind, &ran, &q);
+        bench.compare("rope_store_kv", &case, kind, &ran, &k);
+        cache.compare(bench, "rope_store_kv", &case, &ran);
+    }
+}

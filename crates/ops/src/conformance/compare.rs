@@ -1,0 +1,82 @@
+//! How far a device may be from the reference.
+
+use tensor::DType;
+
+/// What a result was computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Floats of the device's activations and keys.
+    Float(DType),
+    /// A linear layer of a quantised weight.
+    Quantised,
+    /// Integers, copies and decisions: all or nothing.
+    Exact,
+}
+
+/// Largest ‖out − reference‖ / ‖reference‖ by op and kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Tolerances {
+    /// Linear layers of quantised weights: activations may be rounded to bytes.
+    pub quantised: f64,
+}
+
+impl Default for Tolerances {
+    fn default() -> Self {
+        Self { quantised: 2e-2 }
+    }
+}
+
+impl Tolerances {
+    /// For devices that do not round activations.
+    pub const EXACT: Self = Self { quantised: 2e-6 };
+
+    /// The bound for one result.
+    pub fn bound(&self, op: &str, kind: Kind) -> f64 {
+        match kind {
+            Kind::Exact => 0.0,
+            Kind::Quantised => self.quantised,
+            Kind::Float(DType::F32) => match op {
+                "attend" | "gated_activation" => 2e-6,
+                "log_probs" => 1e-5,
+                _ => 1e-6,
+            },
+            Kind::Float(DType::F16) => 1e-3,
+            Kind::Float(_) => 8e-3,
+        }
+    }
+}
+
+/// ‖out − reference‖ / ‖reference‖; infinite when something is not a number or only one of two is infinite.
+pub(super) fn error(out: &[f64], reference: &[f64]) -> f64 {
+    let (mut wrong, mut size) = (0.0, 0.0);
+    for (&out, &reference) in out.iter().zip(reference) {
+        if reference.is_infinite() && out.to_bits() == reference.to_bits() {
+            continue;
+        }
+        if !out.is_finite() || reference.is_infinite() {
+            return f64::INFINITY;
+        }
+        wrong += (out - reference).powi(2);
+        size += reference.powi(2);
+    }
+    if wrong == 0.0 {
+        0.0
+    } else {
+        (wrong / size).sqrt()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_relative_and_poison_is_infinite() {
+        assert_eq!(error(&[3.0, 4.0], &[3.0, 4.0]), 0.0);
+        assert!((error(&[3.0, 5.0], &[3.0, 4.0]) - 0.2).abs() < 1e-12);
+        assert_eq!(error(&[f64::NAN], &[1.0]), f64::INFINITY);
+        assert_eq!(error(&[1.0], &[f64::NEG_INFINITY]), f64::INFINITY);
+        let low = f64::NEG_INFINITY;
+        assert_eq!(error(&[low, 1.0], &[low, 1.0]), 0.0);
+    }
+}

@@ -1,0 +1,12 @@
+//! One list of cases for every device: poisoned outputs, random inputs, and one tolerance table.
+//!
+//! A device passes when [`run`] reports no failure, and keeps its promise of equal bits in any batch when [`invariance`]
+//! reports none. Inputs reach the device through its own staging, results come back through its own readback.
+
+mod bench;
+mod cases;
+mod compare;
+mod run;
+
+pub use compare::{Kind, Tolerances};
+pub use run::{Outcome, Report, invariance, run, run_with};
