@@ -220,6 +220,12 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
     GROUPS.iter().flat_map(|(_, entries)| entries.iter())
 }
 
+/// Whether a flag does something here.
+pub(crate) fn is_honoured(flag: &FlagSpec) -> bool {
+    let entry = entries().find(|entry| entry.flag.name == flag.name);
+    entry.is_some_and(|entry| matches!(entry.effect, Effect::Honoured))
+}
+
 /// Gives old spellings their meaning; returns what to say about them.
 fn substitute(parsed: &mut Parsed) -> Vec<String> {
     let mut notes = Vec::new();

@@ -2,6 +2,9 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
+
+use server::HealthCheck;
 
 use crate::args::Notice;
 
@@ -54,6 +57,8 @@ pub(crate) struct Env {
     pub(crate) hub_token: Option<String>,
     /// Whether the hub must not be asked.
     pub(crate) offline: bool,
+    /// How health is found out.
+    pub(crate) health: HealthCheck,
     /// Variables that are set and mean nothing here.
     pub(crate) notices: Vec<Notice>,
 }
@@ -84,6 +89,10 @@ impl Env {
                 .map(|address| address.trim_end_matches('/').to_owned()),
             hub_token: text("HF_TOKEN"),
             offline: switch("HF_HUB_OFFLINE") || switch("TRANSFORMERS_OFFLINE"),
+            health: health(
+                text("SGLANG_HEALTH_CHECK_TIMEOUT").as_deref(),
+                text("SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION").as_deref(),
+            ),
             notices: set
                 .map(|(name, reason)| Notice {
                     flag: (*name).into(),
@@ -91,6 +100,16 @@ impl Env {
                 })
                 .collect(),
         }
+    }
+}
+
+/// A limit in seconds, and whether health is found out by generating.
+fn health(limit: Option<&str>, generate: Option<&str>) -> HealthCheck {
+    let limit = limit.and_then(|seconds| seconds.parse().ok());
+    let limit = limit.map_or_else(|| HealthCheck::default().limit(), Duration::from_secs);
+    match generate.map(is_on) {
+        Some(false) => HealthCheck::Alive(limit),
+        _ => HealthCheck::Generate(limit),
     }
 }
 
@@ -157,6 +176,17 @@ mod tests {
         assert_eq!(here.hub_endpoint.as_deref(), Some("http://mirror"));
         assert_eq!((here.hub_token.as_deref(), here.offline), (Some("t"), true));
         assert!(!env(&[("HF_HUB_OFFLINE", "0")]).offline);
+    }
+
+    #[test]
+    fn health_follows_the_variables_of_sglang() {
+        let limit = |seconds| Duration::from_secs(seconds);
+        assert_eq!(env(&[]).health, HealthCheck::Generate(limit(20)));
+        let variables = [
+            ("SGLANG_HEALTH_CHECK_TIMEOUT", "5"),
+            ("SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION", "0"),
+        ];
+        assert_eq!(env(&variables).health, HealthCheck::Alive(limit(5)));
     }
 
     #[test]

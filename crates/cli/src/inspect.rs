@@ -3,17 +3,19 @@
 use std::fmt::Write as _;
 
 use flags::{FlagSpec, Positional, Takes};
+use models::{Inventory, ModelSpec};
 use ops::DeviceInfo;
 
 use crate::args::{ServerArgs, ServerCommand};
 use crate::device;
 use crate::env::Env;
 use crate::failure::Failure;
-use crate::launch::{Circumstances, ConfigError, Launch, estimate_scratch, resolve};
+use crate::launch::{ConfigError, Launch};
 use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
-use crate::opened::{Opened, Weights};
+use crate::opened::Opened;
 use crate::progress::size;
+use crate::start::{load_format, plan_on};
 
 pub(crate) const COMMAND: ServerCommand = ServerCommand {
     program: "peregrine inspect",
@@ -45,26 +47,21 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     let word = args.parsed.words().first().map(String::as_str);
     let local =
         obtain(Wanted::from(&args.parsed, word), env).map_err(|e| Failure::Config(e.into()))?;
-    let opened = Opened::open(&local.path, Weights::Optional).map_err(Failure::Config)?;
+    let format = load_format(args);
+    // a description can be inspected by itself
+    let alone = local.path.extension().is_some_and(|end| end == "json");
+    let opened =
+        Opened::open(&local.path, if alone { "dummy" } else { format }).map_err(Failure::Config)?;
     let device = device::open(&args.parsed).map_err(|error| Failure::Config(error.into()))?;
     let info = imagined(device.info(), args.parsed.float("memory-gb"))?;
-    let spec = &opened.spec;
-    let plan = resolve(
-        &args.parsed,
-        &Circumstances {
-            spec,
-            weights: opened.weight_bytes(),
-            device: &info,
-            scratch: &|config| estimate_scratch(spec, config),
-            entropy: 0,
-        },
-    );
+    let inventory = opened.inventory(device.as_ref());
+    let plan = plan_on(&args.parsed, &opened.spec, inventory.device_bytes, &info);
     let mut text = format!(
         "model         {}\npath          {}\n",
         local.name,
         local.path.display()
     );
-    text += &describe(&opened);
+    text += &describe(&opened.spec, &inventory);
     text += &describe_device(&info);
     match plan {
         Ok(plan) => print!("{text}{}", describe_plan(&plan)),
@@ -98,24 +95,14 @@ fn imagined(info: &DeviceInfo, gigabytes: Option<f64>) -> Result<DeviceInfo, Fai
     })
 }
 
-fn describe(opened: &Opened) -> String {
-    let spec = &opened.spec;
-    let shares = opened.shares();
-    let weights: Vec<String> = shares
+fn describe(spec: &ModelSpec, inventory: &Inventory) -> String {
+    let weights: Vec<String> = inventory
+        .formats
         .iter()
-        .map(|(name, share)| {
-            format!(
-                "{name} {} in {} tensors",
-                size(share.bytes as u64),
-                share.tensors
-            )
+        .map(|(name, tensors, elements)| {
+            format!("{name} for {} in {tensors} tensors", count(*elements))
         })
         .collect();
-    let weights = if weights.is_empty() {
-        vec!["none here".to_owned()]
-    } else {
-        weights
-    };
     let tied = if spec.tied {
         ", shared by input and output"
     } else {
@@ -126,7 +113,7 @@ fn describe(opened: &Opened) -> String {
         text,
         "architecture  {} ({})\nparameters    {}\nlayers        {} of width {}, feed forward {}\n\
          attention     {} heads of {}, {} for keys and values\nvocabulary    {}{tied}\ncontext       {}\n\
-         weights       {} in all: {}\n",
+         weights       {} in files: {}\n",
         spec.architecture,
         spec.model_type,
         count(spec.parameters()),
@@ -138,7 +125,7 @@ fn describe(opened: &Opened) -> String {
         spec.heads.kv,
         spec.vocabulary,
         spec.context_length,
-        size(opened.weight_bytes() as u64),
+        size(inventory.file_bytes as u64),
         weights.join(", "),
     );
     text

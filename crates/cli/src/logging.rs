@@ -42,7 +42,7 @@ fn directives(levels: Levels<'_>) -> anyhow::Result<String> {
     }
     let mut directives = level(levels.all)?.to_owned();
     if let Some(access) = levels.access {
-        write!(directives, ",access={}", level(access)?)?;
+        write!(directives, ",server::access_log={}", level(access)?)?;
     }
     Ok(directives)
 }
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(levels("WARNING", None, None).unwrap(), "warn");
         assert_eq!(
             levels("info", Some("error"), None).unwrap(),
-            "info,access=error"
+            "info,server::access_log=error"
         );
         assert_eq!(levels("info", None, Some("kv=trace")).unwrap(), "kv=trace");
         assert!(levels("loud", None, None).is_err());

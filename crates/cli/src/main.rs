@@ -16,6 +16,7 @@ mod obtain;
 mod opened;
 mod progress;
 mod pull;
+mod serve;
 mod start;
 
 use std::process::ExitCode;
@@ -53,6 +54,7 @@ fn run(command: Option<&str>, words: &[String]) -> Result<(), Failure> {
         }
         Some("generate") => with_args(generate::COMMAND, words, |args| generate::run(args, &env)),
         Some("inspect") => with_args(inspect::COMMAND, words, |args| inspect::run(args, &env)),
+        Some("serve") => with_args(serve::COMMAND, words, |args| serve::run(args, &env)),
         Some("pull") => pull::run(words, &env),
         Some(other) => Err(command_line::unknown(other)),
     }

@@ -1,108 +1,87 @@
 //! A model's files, understood but not loaded.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Context as _;
-use checkpoint::Checkpoint;
-use models::ModelSpec;
-use tensor::DType;
+use anyhow::{Context as _, bail};
+use checkpoint::{Checkpoint, WeightSource};
+use models::{DummyWeights, Inventory, ModelSpec};
+use ops::Device;
 
 /// What is known about a model before its weights are loaded.
-#[derive(Debug)]
 pub(crate) struct Opened {
     /// Its dimensions.
     pub(crate) spec: ModelSpec,
-    /// Its weights; a folder may have a config.json alone.
-    pub(crate) checkpoint: Option<Checkpoint>,
+    /// Its weights.
+    pub(crate) weights: Weights,
 }
 
-/// How many tensors are written in one way, and what they take.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Share {
-    /// Number of tensors.
-    pub(crate) tensors: usize,
-    /// Their bytes.
-    pub(crate) bytes: usize,
+/// Where weights come from.
+pub(crate) enum Weights {
+    /// From files.
+    Stored(Checkpoint),
+    /// From nowhere: random ones of the right shapes.
+    Dummy(DummyWeights),
 }
 
 impl Opened {
-    /// Opens a file or folder; weights may be missing when only the description is wanted.
-    pub(crate) fn open(path: &Path, weights: Weights) -> anyhow::Result<Self> {
-        if weights == Weights::Optional && path.extension().is_some_and(|end| end == "json") {
-            let json =
-                std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            let spec = models::spec_from_config(&json)?;
+    /// Opens a file or folder in the way that `--load-format` says. With `dummy`, a config.json is enough.
+    pub(crate) fn open(path: &Path, format: &str) -> anyhow::Result<Self> {
+        if format == "dummy" {
+            let spec = describe(path)?;
             return Ok(Self {
+                weights: Weights::Dummy(DummyWeights::new(&spec)),
                 spec,
-                checkpoint: None,
             });
         }
-        let described = path.join("config.json").is_file();
-        match models::open(path) {
-            Ok(opened) => Ok(Self {
-                spec: opened.spec,
-                checkpoint: Some(opened.checkpoint),
-            }),
-            Err(error) if described && weights == Weights::Optional => {
-                let spec = models::read_spec(path)?;
-                tracing::debug!("{error}");
-                Ok(Self {
-                    spec,
-                    checkpoint: None,
-                })
-            }
-            Err(error) => {
-                Err(error).with_context(|| format!("cannot open the model at {}", path.display()))
-            }
-        }
-    }
-
-    /// Bytes of the weights: as stored, or as the description's type would store them.
-    pub(crate) fn weight_bytes(&self) -> usize {
-        let stored = |checkpoint: &Checkpoint| {
-            checkpoint
-                .weights()
-                .tensors()
-                .iter()
-                .map(|tensor| tensor.range.len())
-                .sum()
+        let opened = models::open(path)
+            .with_context(|| format!("cannot open the model at {}", path.display()))?;
+        let found = match &opened.checkpoint {
+            Checkpoint::Gguf(_) => "gguf",
+            Checkpoint::Safetensors(_) => "safetensors",
         };
-        let described = || self.spec.parameters() * self.spec.dtype.map_or(2, DType::size);
-        self.checkpoint.as_ref().map_or_else(described, stored)
-    }
-
-    /// Weights by the way they are written, the largest share first.
-    pub(crate) fn shares(&self) -> Vec<(&'static str, Share)> {
-        let mut shares: BTreeMap<&str, Share> = BTreeMap::new();
-        let tensors = self
-            .checkpoint
-            .iter()
-            .flat_map(|checkpoint| checkpoint.weights().tensors());
-        for tensor in tensors {
-            let share = shares.entry(tensor.encoding.name()).or_default();
-            share.tensors += 1;
-            share.bytes += tensor.range.len();
+        if format != "auto" && format != found {
+            bail!(
+                "{} holds {found} weights, --load-format is {format}",
+                path.display()
+            );
         }
-        let mut shares: Vec<_> = shares.into_iter().collect();
-        shares.sort_by_key(|(_, share)| std::cmp::Reverse(share.bytes));
-        shares
+        Ok(Self {
+            spec: opened.spec,
+            weights: Weights::Stored(opened.checkpoint),
+        })
     }
 
-    /// The type that most of the weights have.
-    pub(crate) fn main_type(&self) -> &'static str {
-        let described = || self.spec.dtype.map_or("unknown", DType::name);
-        self.shares()
-            .first()
-            .map_or_else(described, |(name, _)| *name)
+    /// The weights, wherever they come from.
+    pub(crate) fn source(&self) -> &dyn WeightSource {
+        match &self.weights {
+            Weights::Stored(checkpoint) => checkpoint.weights(),
+            Weights::Dummy(weights) => weights,
+        }
+    }
+
+    /// The files, when there are any.
+    pub(crate) fn checkpoint(&self) -> Option<&Checkpoint> {
+        match &self.weights {
+            Weights::Stored(checkpoint) => Some(checkpoint),
+            Weights::Dummy(_) => None,
+        }
+    }
+
+    /// What the weights are and what they will take.
+    pub(crate) fn inventory(&self, device: &dyn Device) -> Inventory {
+        Inventory::of(self.source(), device)
     }
 }
 
-/// Whether a model without weights is of use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weights {
-    /// It is not.
-    Required,
-    /// Its description is enough.
-    Optional,
+/// The dimensions alone: of a config.json, of the folder it lies in, or of a GGUF file.
+fn describe(path: &Path) -> anyhow::Result<ModelSpec> {
+    let cannot = || format!("cannot read a description of a model at {}", path.display());
+    if path.extension().is_some_and(|end| end == "json") {
+        let json = std::fs::read(path).with_context(cannot)?;
+        return models::spec_from_config(&json).with_context(cannot);
+    }
+    if path.join("config.json").is_file() {
+        return models::read_spec(path).with_context(cannot);
+    }
+    Ok(models::open(path).with_context(cannot)?.spec)
 }

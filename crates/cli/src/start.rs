@@ -6,15 +6,16 @@ use std::time::Instant;
 use anyhow::Context as _;
 use engine::{EngineHandle, EngineThread};
 use executor::{ExecutorConfig, LocalExecutor, MemoryPlan, Rank, measure_scratch};
+use flags::Parsed;
 use hub::{LocalModel, Progress as _};
 use models::{LoadOptions, Model, ModelSpec};
-use ops::Device;
+use ops::{Device, DeviceInfo};
 
 use crate::args::ServerArgs;
 use crate::device;
 use crate::language::Language;
 use crate::launch::{Circumstances, ConfigError, Launch, estimate_scratch, resolve};
-use crate::opened::{Opened, Weights};
+use crate::opened::Opened;
 use crate::progress::Bar;
 
 /// An engine that takes requests, and what it is made of.
@@ -34,19 +35,20 @@ pub(crate) struct Started {
 }
 
 /// Resolves the settings of a model that is not loaded yet, with an estimate of its work space.
-pub(crate) fn plan(
-    args: &ServerArgs,
-    opened: &Opened,
-    device: &dyn Device,
+pub(crate) fn plan_on(
+    parsed: &Parsed,
+    spec: &ModelSpec,
+    weights: usize,
+    device: &DeviceInfo,
 ) -> Result<Launch, ConfigError> {
-    let spec = &opened.spec;
+    let scratch = |config: &ExecutorConfig| estimate_scratch(spec, config);
     resolve(
-        &args.parsed,
+        parsed,
         &Circumstances {
             spec,
-            weights: opened.weight_bytes(),
-            device: device.info(),
-            scratch: &|config| estimate_scratch(spec, config),
+            weights,
+            device,
+            scratch: &scratch,
             entropy: entropy(),
         },
     )
@@ -54,9 +56,13 @@ pub(crate) fn plan(
 
 /// Loads the model and starts the engine, logging each stage.
 pub(crate) fn start(args: &ServerArgs, local: &LocalModel) -> anyhow::Result<Started> {
-    let opened = Opened::open(&local.path, Weights::Required)?;
+    let opened = Opened::open(&local.path, load_format(args))?;
     let device = device::open(&args.parsed)?;
-    let early = plan(args, &opened, device.as_ref())?;
+    let weights = opened.inventory(device.as_ref()).device_bytes;
+    let early = plan_on(&args.parsed, &opened.spec, weights, device.info())?;
+    for notice in &early.notices {
+        tracing::warn!("{notice}");
+    }
     let (model, language) = load(args, &opened, device.as_ref(), local, &early)?;
     let spec = ModelSpec {
         end_tokens: end_tokens(&opened.spec, language.as_ref()),
@@ -101,7 +107,7 @@ fn load(
     local: &LocalModel,
     plan: &Launch,
 ) -> anyhow::Result<(Box<dyn Model>, Option<Language>)> {
-    let checkpoint = opened.checkpoint.as_ref();
+    let checkpoint = opened.checkpoint();
     std::thread::scope(|scope| {
         let with_text = !args.parsed.switch("skip-tokenizer-init");
         let language = with_text
@@ -120,21 +126,21 @@ fn load_weights(
     let began = Instant::now();
     let free = device.info().memory_free;
     tracing::info!("Load weight begin. avail mem={:.2} GB", gib(free));
-    let checkpoint = opened.checkpoint.as_ref().expect("weights were required");
     let options = LoadOptions {
         max_positions: plan.engine.context_length,
     };
     let mut bar = Bar::quiet();
-    bar.start("loading weights", Some(opened.weight_bytes() as u64));
+    let inventory = opened.inventory(device);
+    bar.start("loading weights", Some(inventory.file_bytes as u64));
     let mut progress = |done: usize, _: usize| bar.advance(done as u64);
     let spec = opened.spec.clone();
-    let model = models::load(spec, checkpoint.weights(), device, options, &mut progress)?;
+    let model = models::load(spec, opened.source(), device, options, &mut progress)?;
     bar.finish();
     let used = model.weight_bytes();
     tracing::info!(
         "Load weight end. type={}, dtype={}, avail mem={:.2} GB, mem usage={:.2} GB.",
         opened.spec.architecture,
-        opened.main_type(),
+        inventory.quantisation(),
         gib(free.saturating_sub(used)),
         gib(used)
     );
@@ -163,6 +169,11 @@ fn report_memory(launch: &Launch, memory: &MemoryPlan, free: usize) {
         scheduler.max_rows,
         scheduler.context_length
     );
+}
+
+/// How weights are to be read.
+pub(crate) fn load_format(args: &ServerArgs) -> &str {
+    args.parsed.text("load-format").unwrap_or("auto")
 }
 
 /// The end tokens of the model's description and of its tokenizer, each once.

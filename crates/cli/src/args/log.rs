@@ -4,6 +4,7 @@ use flags::{FlagSpec, Preset, Takes};
 
 use super::entry::{Entry, honoured, idle};
 
+const ONE_FORM: &str = "requests are logged with ids, lengths and times, never with their text";
 const NO_TRACES: &str = "traces are not exported by this version";
 const OWN_BUCKETS: &str = "histograms have fixed buckets";
 const NO_CUSTOM: &str = "metrics carry the standard labels only";
@@ -28,15 +29,8 @@ pub(super) const ENTRIES: &[Entry] = &[
     )),
     honoured(FlagSpec::switch(
         "log-requests",
-        "Log each request and answer.",
+        "Log when requests come and end, without their text.",
     )),
-    honoured(
-        FlagSpec::integer(
-            "log-requests-level",
-            "How much of it, from 0 (ids) to 3 (everything).",
-        )
-        .default(Preset::Integer(2)),
-    ),
     honoured(FlagSpec::switch(
         "enable-metrics",
         "Serve Prometheus metrics on /metrics.",
@@ -47,6 +41,10 @@ pub(super) const ENTRIES: &[Entry] = &[
             "Steps between two Decode batch lines.",
         )
         .default(Preset::Integer(40)),
+    ),
+    idle(
+        ONE_FORM,
+        FlagSpec::integer("log-requests-level", "").default(Preset::Integer(2)),
     ),
     idle(NO_TRACES, FlagSpec::switch("enable-trace", "")),
     idle(

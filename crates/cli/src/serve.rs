@@ -1,0 +1,268 @@
+//! `peregrine serve`: a model behind HTTP.
+
+use anyhow::Context as _;
+use flags::{Parsed, Positional, Takes, Value};
+use hub::LocalModel;
+use serde_json::{Map, json};
+use server::{NativeStream, RequestLog, ServerConfig, Stopped, TextPipeline, Warmup};
+
+use crate::args::{self, Notice, ServerArgs, ServerCommand};
+use crate::device;
+use crate::env::Env;
+use crate::failure::Failure;
+use crate::launch::{ConfigError, table};
+use crate::logging::{self, Levels};
+use crate::obtain::{Wanted, obtain};
+use crate::opened::Opened;
+use crate::start::{Started, load_format, plan_on, start};
+
+pub(crate) const COMMAND: ServerCommand = ServerCommand {
+    program: "peregrine serve",
+    about: "Serves a model over HTTP with the native and OpenAI APIs. Flags are those of SGLang's \
+            launch_server; unambiguous prefixes are enough.",
+    positionals: &[Positional {
+        name: "MODEL",
+        takes: Takes::Maybe(""),
+        help: "The same as --model-path.",
+    }],
+    own: &[],
+};
+
+/// Values that are nobody's business.
+const SECRETS: &[&str] = &["api-key", "admin-api-key", "ssl-keyfile-password"];
+
+/// Runs the command until the server is told to stop.
+pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
+    let parsed = &args.parsed;
+    let levels = Levels {
+        all: parsed.text("log-level").unwrap_or("info"),
+        access: parsed.text("log-level-http"),
+        filter: env.log_filter.as_deref(),
+    };
+    logging::start(levels).map_err(Failure::Config)?;
+    for note in &args.notes {
+        tracing::warn!("{note}");
+    }
+    for notice in args.notices.iter().chain(&env.notices) {
+        tracing::warn!("{notice}");
+    }
+    let word = parsed.words().first().map(String::as_str);
+    let local = obtain(Wanted::from(parsed, word), env).map_err(|e| Failure::Config(e.into()))?;
+    if parsed.switch("show-config") {
+        return show(args, &local).map_err(Failure::Config);
+    }
+    let address = Address::of(parsed).map_err(Failure::Config)?;
+    tracing::info!("server_args=ServerArgs{}", echo(args, &local));
+    let started = start(args, &local).map_err(Failure::Config)?;
+    let config = server_config(args, env, &local, &started, address).map_err(Failure::Config)?;
+    serve(config, started).map_err(Failure::Broken)
+}
+
+fn serve(config: ServerConfig, started: Started) -> anyhow::Result<()> {
+    let text = started.language.map(|language| TextPipeline {
+        tokenizer: language.tokenizer,
+        template: language.template,
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    match runtime.block_on(server::run(config, started.engine, text))? {
+        Stopped::Drained => started.thread.stop().context("the engine broke"),
+        Stopped::AtOnce => Ok(()),
+    }
+}
+
+/// Prints what would be served, and how.
+#[expect(clippy::print_stdout, reason = "the table is what was asked for")]
+fn show(args: &ServerArgs, local: &LocalModel) -> anyhow::Result<()> {
+    let opened = Opened::open(&local.path, load_format(args))?;
+    let device = device::open(&args.parsed)?;
+    let weights = opened.inventory(device.as_ref()).device_bytes;
+    let launch = plan_on(&args.parsed, &opened.spec, weights, device.info())?;
+    for notice in &launch.notices {
+        tracing::warn!("{notice}");
+    }
+    print!("{}", table(&launch.values));
+    Ok(())
+}
+
+/// Where to listen; taken for a moment, so that a busy port is known before minutes of loading.
+struct Address {
+    host: String,
+    port: u16,
+}
+
+impl Address {
+    fn of(parsed: &Parsed) -> anyhow::Result<Self> {
+        let host = parsed.text("host").unwrap_or("127.0.0.1").to_owned();
+        let number = parsed.integer("port").unwrap_or(30000);
+        let port = u16::try_from(number).map_err(|_| ConfigError::OutOfRange {
+            flag: "--port",
+            value: number.to_string(),
+            range: "between 0 and 65535",
+        })?;
+        std::net::TcpListener::bind((host.as_str(), port)).with_context(|| {
+            format!("cannot listen on {host}:{port}; choose another --host or --port")
+        })?;
+        Ok(Self { host, port })
+    }
+}
+
+/// The arguments that matter here and those that were given, as Python would write them.
+fn echo(args: &ServerArgs, local: &LocalModel) -> String {
+    let mut parsed = args.parsed.clone();
+    parsed.set("model-path", Value::Text(local.path.display().to_string()));
+    hide_secrets(&mut parsed);
+    let shown = parsed.namespace(|flag| args::is_honoured(flag) || args.parsed.given(flag.name));
+    shown.trim_start_matches("Namespace").to_owned()
+}
+
+fn hide_secrets(parsed: &mut Parsed) {
+    for secret in SECRETS {
+        if parsed.given(secret) {
+            parsed.set(secret, Value::Text("***".to_owned()));
+        }
+    }
+}
+
+fn server_config(
+    args: &ServerArgs,
+    env: &Env,
+    local: &LocalModel,
+    started: &Started,
+    address: Address,
+) -> anyhow::Result<ServerConfig> {
+    let parsed = &args.parsed;
+    let language = started.language.as_ref();
+    let authors = parsed.text("sampling-defaults") == Some("model");
+    let defaults = language
+        .filter(|_| authors)
+        .map(|language| language.sampling.clone());
+    let interval = parsed.integer("stream-interval").unwrap_or(1);
+    Ok(ServerConfig {
+        host: address.host,
+        port: address.port,
+        api_key: parsed.text("api-key").map(str::to_owned),
+        served_model_name: parsed
+            .text("served-model-name")
+            .unwrap_or(&local.name)
+            .to_owned(),
+        model: model_facts(parsed, local, started)?,
+        stream_interval: usize::try_from(interval)
+            .ok()
+            .filter(|&tokens| tokens > 0)
+            .ok_or_else(|| {
+                let range = "at least 1";
+                ConfigError::OutOfRange {
+                    flag: "--stream-interval",
+                    value: interval.to_string(),
+                    range,
+                }
+            })?,
+        native_stream: native_stream(parsed),
+        sampling_defaults: defaults.unwrap_or_default(),
+        metrics: parsed.switch("enable-metrics"),
+        cache_report: parsed.switch("enable-cache-report"),
+        auto_truncate: parsed.switch("allow-auto-truncate"),
+        request_log: if parsed.switch("log-requests") {
+            RequestLog::Summary
+        } else {
+            RequestLog::Off
+        },
+        warmup: if parsed.switch("skip-server-warmup") {
+            Warmup::Skip
+        } else {
+            Warmup::Request
+        },
+        health: env.health,
+        server_args: server_args(args, env, local, started),
+        memory_usage: memory_usage(started),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
+}
+
+fn model_facts(
+    parsed: &Parsed,
+    local: &LocalModel,
+    started: &Started,
+) -> anyhow::Result<server::ModelFacts> {
+    let preferred = parsed
+        .text("preferred-sampling-params")
+        .map(serde_json::from_str);
+    let tokenizer = started
+        .language
+        .as_ref()
+        .map_or(&local.path, |language| &language.path);
+    Ok(server::ModelFacts {
+        model_path: local.path.display().to_string(),
+        tokenizer_path: tokenizer.display().to_string(),
+        model_type: Some(started.spec.model_type.to_owned()),
+        architectures: vec![started.spec.architecture.to_owned()],
+        weight_version: parsed
+            .text("weight-version")
+            .unwrap_or("default")
+            .to_owned(),
+        preferred_sampling_params: preferred
+            .transpose()
+            .context("--preferred-sampling-params is not JSON")?,
+    })
+}
+
+fn native_stream(parsed: &Parsed) -> NativeStream {
+    if parsed.switch("incremental-streaming-output") {
+        NativeStream::Incremental
+    } else if parsed.switch("stream-output") {
+        NativeStream::NewTokens
+    } else {
+        NativeStream::Cumulative
+    }
+}
+
+/// Arguments as given, overlaid with what they were resolved to, and what had no effect.
+fn server_args(
+    args: &ServerArgs,
+    env: &Env,
+    local: &LocalModel,
+    started: &Started,
+) -> Map<String, serde_json::Value> {
+    let mut parsed = args.parsed.clone();
+    hide_secrets(&mut parsed);
+    let mut info = args::as_json(&parsed);
+    for resolved in &started.launch.values {
+        let number = resolved.value.parse::<serde_json::Number>();
+        let value = number.map_or_else(|_| json!(resolved.value), serde_json::Value::Number);
+        info.insert(resolved.name.to_owned(), value);
+    }
+    info.insert(
+        "context_length".into(),
+        json!(started.launch.engine.context_length),
+    );
+    info.insert("model_path".into(), json!(local.path.display().to_string()));
+    let notices = args
+        .notices
+        .iter()
+        .chain(&env.notices)
+        .chain(&started.launch.notices);
+    let idle: Map<String, serde_json::Value> = notices
+        .map(|Notice { flag, reason }| (flag.clone(), json!(reason)))
+        .collect();
+    info.insert("accepted_without_effect".into(), idle.into());
+    info
+}
+
+/// Gigabytes by use, in SGLang's names.
+fn memory_usage(started: &Started) -> Map<String, serde_json::Value> {
+    let gigabytes =
+        |bytes: usize| json!((bytes as f64 / f64::from(1 << 30) * 100.0).round() / 100.0);
+    let executor = &started.launch.executor;
+    let entries = [
+        ("weight", gigabytes(started.memory.weights)),
+        ("kvcache", gigabytes(started.memory.kv)),
+        ("token_capacity", json!(executor.pages * executor.page_size)),
+        ("graph", json!(0)),
+    ];
+    entries
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
