@@ -2,8 +2,8 @@
 
     python reference/chat_templates.py [--texts FOLDER]
 
-Needs `pip install transformers jinja2`. Templates are read from ../shared/data/chat-templates and are not
-ours, so only hashes of what they render are written, to crates/text/tests/goldens/chat_templates.json.
+Needs `pip install transformers jinja2`. The templates of ../shared/data are not ours, so only hashes of
+what they render are written (goldens/chat_templates.json); what our own small templates render is written whole.
 A Python error inside a template ("failed") is no promise:
 some operations that Python refuses are harmless, such as a loop over None. With --texts the texts themselves go to a folder, to look at differences.
 """
@@ -20,7 +20,22 @@ from transformers.utils import chat_template_utils
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDENS = ROOT / "crates/text/tests/goldens"
-TEMPLATES = ROOT.parent / "shared/data/chat-templates"
+GIVEN = ROOT.parent / "shared/data"
+
+
+def given_templates():
+    """The templates of the shared material, by their place in it."""
+    for path in sorted(GIVEN.glob("chat-templates/*.jinja")):
+        yield str(path.relative_to(GIVEN)), path.read_text()
+    for path in sorted(GIVEN.glob("tokenizers/*/tokenizer_config.json")):
+        source = json.loads(path.read_text()).get("chat_template")
+        if source:
+            yield str(path.relative_to(GIVEN)), source
+
+
+def write(name, value):
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    (GOLDENS / name).write_text(text + "\n")
 
 
 def fixed_clock(seconds):
@@ -67,26 +82,32 @@ def main():
     args = parser.parse_args()
     world = json.loads((GOLDENS / "conversations.json").read_text())
     chat_template_utils.datetime = fixed_clock(world["now"])
-    golden = {
-        "made_with": {"transformers": transformers.__version__, "jinja2": jinja2.__version__},
-        "templates": {},
+    made_with = {"transformers": transformers.__version__, "jinja2": jinja2.__version__}
+    small = json.loads((GOLDENS / "small_templates.json").read_text())
+    rendered = {
+        template["name"]: {
+            case["name"]: list(outcome(template["source"], case, world))
+            for case in world["cases"]
+            if case["name"] in small["cases"]
+        }
+        for template in small["templates"]
     }
-    for path in sorted(TEMPLATES.glob("*.jinja")):
-        source = path.read_text()
+    write("small_templates_rendered.json", {"made_with": made_with, "rendered": rendered})
+    golden = {"made_with": made_with, "templates": {}}
+    for name, source in given_templates():
         results = {}
         for case in world["cases"]:
             kind, text = outcome(source, case, world)
             results[case["name"]] = kind if kind == "failed" else f"{kind} {digest(text)}"
             if args.texts:
-                folder = args.texts / path.stem
+                folder = args.texts / name
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / f"{case['name']}.{kind}").write_text(text)
-        golden["templates"][path.name] = {
+        golden["templates"][name] = {
             "source": digest(source),
             "rendered": results,
         }
-    text = json.dumps(golden, indent=1, ensure_ascii=False)
-    (GOLDENS / "chat_templates.json").write_text(text + "\n")
+    write("chat_templates.json", golden)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,18 @@
+//! Text in, tokens out and back: tokenizers, incremental detokenizing, stop strings, chat templates,
+//! and the parsers that find reasoning and tool calls in a stream. It knows what a model folder says
+//! about text. It refuses to know HTTP, engines and tensors: it is given strings and gives back values.
+
+mod caught;
+pub mod chat;
+pub mod detokenizer;
+pub mod model_files;
+pub mod stop_strings;
+pub mod template;
+pub mod tokenizer;
+
+pub use chat::{ChatError, prepare_messages};
+pub use detokenizer::Detokenizer;
+pub use model_files::{ModelFiles, ModelFilesError, SamplingDefaults};
+pub use stop_strings::{StopOutcome, StopStrings};
+pub use template::{ContentFormat, RenderInput, Template, TemplateError};
+pub use tokenizer::{GgufVocabulary, SpecialTokens, Tokenizer, TokenizerError};
