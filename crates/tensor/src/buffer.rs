@@ -34,15 +34,24 @@ impl Buffer {
 
     /// Zeroed host memory.
     pub fn host(bytes: usize) -> Self {
-        let layout = Layout::from_size_align(bytes.max(1), Self::HOST_ALIGNMENT)
-            .expect("an allocation this large fails earlier");
+        // Aligned by hand: asked for more than its usual alignment, the allocator writes every zero
+        // itself, and memory that nobody has used yet would be taken all the same.
+        let layout = Layout::from_size_align(
+            bytes.saturating_add(Self::HOST_ALIGNMENT),
+            align_of::<u64>(),
+        )
+        .expect("an allocation this large fails earlier");
         // SAFETY: the layout has a non-zero size.
-        let address = unsafe { alloc_zeroed(layout) };
-        if address.is_null() {
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
             handle_alloc_error(layout);
         }
-        // SAFETY: released with the layout it was made with.
-        let release: Release = Box::new(move |address, _| unsafe { dealloc(address, layout) });
+        let skipped = start.align_offset(Self::HOST_ALIGNMENT);
+        // SAFETY: fewer bytes are skipped than were asked for on top.
+        let address = unsafe { start.add(skipped) };
+        // SAFETY: goes back to where the allocation starts, and releases it with its own layout.
+        let release: Release =
+            Box::new(move |address, _| unsafe { dealloc(address.sub(skipped), layout) });
         Self {
             address,
             bytes,
