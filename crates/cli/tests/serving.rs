@@ -1,0 +1,294 @@
+//! The server as a process: from the command line to an answer and a clean end.
+
+#![expect(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn tiny(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../models/tests/goldens")
+        .join(name)
+}
+
+/// A server on a free port; stopped when dropped.
+struct Server {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    lines: Vec<String>,
+    address: String,
+    _home: TempDir,
+}
+
+impl Server {
+    fn start(words: &[&str], args: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let mut child = command(home.path())
+            .args(words)
+            .args(["--port", "0", "--threads", "1"])
+            .args(args)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let (lines, address) = (Vec::new(), String::new());
+        let mut server = Self {
+            child,
+            log,
+            lines,
+            address,
+            _home: home,
+        };
+        let running = server.wait_for("Uvicorn running on http://");
+        let rest = running.split("http://").nth(1).unwrap();
+        server.address = rest.split(' ').next().unwrap().to_owned();
+        server.wait_for("The server is fired up and ready to roll!");
+        server
+    }
+
+    fn wait_for(&mut self, marker: &str) -> String {
+        loop {
+            let mut line = String::new();
+            let read = self.log.read_line(&mut line).unwrap();
+            assert!(
+                read > 0,
+                "the log ended before {marker:?}:\n{}",
+                self.lines.concat()
+            );
+            self.lines.push(line.clone());
+            if line.contains(marker) {
+                return line;
+            }
+        }
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    /// Sends SIGTERM, waits, and returns the exit code with the whole log.
+    fn stop(mut self) -> (Option<i32>, String) {
+        let told = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status()
+            .unwrap();
+        assert!(told.success());
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).unwrap();
+        (
+            self.child.wait().unwrap().code(),
+            self.lines.concat() + &rest,
+        )
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peregrine"));
+    command
+        .env_clear()
+        .env("HOME", home)
+        .env("PYTORCH_ALLOC_CONF", "x");
+    command
+}
+
+fn greedy(tokens: u32) -> Value {
+    json!({"temperature": 0, "max_new_tokens": tokens, "ignore_eos": true})
+}
+
+#[test]
+fn a_model_without_a_tokenizer_serves_token_ids() {
+    let model = tiny("llama-gqa2");
+    let model = ["serve", "--model-path", model.to_str().unwrap()];
+    let server = Server::start(
+        &model,
+        &["--skip-tokenizer-init", "--served-model-name", "tiny"],
+    );
+    let request = json!({"input_ids": [1, 2, 3], "sampling_params": greedy(5)});
+    let (status, answer) = server.ask("POST", "/generate", &request);
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(
+        answer["output_ids"].as_array().unwrap().len(),
+        5,
+        "{answer}"
+    );
+    assert_eq!(answer["meta_info"]["prompt_tokens"], 3);
+    let (_, models) = server.ask("GET", "/v1/models", &Value::Null);
+    assert_eq!(models["data"][0]["id"], "tiny");
+    let (status, answer) = server.ask("POST", "/generate", &json!({"text": "x"}));
+    assert_eq!(status, 400, "{answer}");
+    let (code, log) = server.stop();
+    assert_eq!(code, Some(0), "{log}");
+}
+
+#[test]
+fn a_pasted_python_line_serves_and_says_what_has_no_effect() {
+    let model = tiny("gguf-qwen3-q8_0/model.gguf");
+    let words = [
+        "python3",
+        "-m",
+        "sglang.launch_server",
+        "--model",
+        model.to_str().unwrap(),
+    ];
+    let args = [
+        "--skip-tokenizer",
+        "--trust-remote",
+        "--tp",
+        "1",
+        "--enable-deepep-moe",
+        "--api-key",
+        "k",
+    ];
+    let server = Server::start(
+        &words,
+        &[&args[..], &["--schedule-policy", "random"]].concat(),
+    );
+    let (status, _) = server.ask("GET", "/server_info", &Value::Null);
+    assert_eq!(status, 401);
+    let (code, log) = server.stop();
+    assert_eq!(code, Some(0));
+    for line in [
+        "NOTE: --enable-deepep-moe is deprecated. Please set `--moe-a2a-backend` to 'deepep' instead.",
+        "--trust-remote-code accepted, no effect: code that comes with a model is never run",
+        "--schedule-policy accepted, no effect: the policy random is not in this version, fcfs is used",
+        "PYTORCH_ALLOC_CONF accepted, no effect: there is no Torch allocator",
+        "Load weight begin. avail mem=",
+        "Load weight end. type=Qwen3ForCausalLM, dtype=Q8_0, avail mem=",
+        "KV Cache is allocated. #tokens: ",
+        "Memory pool end. avail mem=",
+        "max_total_num_tokens=",
+        "api_key='***'",
+    ] {
+        assert!(log.contains(line), "{line}\n{log}");
+    }
+    let stamped = |line: &str| line.starts_with('[') && line.get(20..22) == Some("] ");
+    assert!(log.lines().all(stamped), "{log}");
+}
+
+#[test]
+fn the_server_info_has_resolved_values_and_what_had_no_effect() {
+    let model = tiny("llama-tied");
+    let args = [
+        "--skip-tokenizer-init",
+        "--load-format",
+        "dummy",
+        "--max-total-tokens",
+        "512",
+        "--enable-lora",
+    ];
+    let server = Server::start(&["serve", model.to_str().unwrap()], &args);
+    let (status, info) = server.ask("GET", "/get_server_info", &Value::Null);
+    assert_eq!(status, 200);
+    assert_eq!(info["max_total_num_tokens"], 512, "{info}");
+    assert_eq!(info["max_total_tokens"], 512);
+    assert_eq!(info["chunked_prefill_size"], 512);
+    assert_eq!(info["tp_size"], 1);
+    let reason = info["accepted_without_effect"]["--enable-lora"]
+        .as_str()
+        .unwrap();
+    assert!(reason.contains("LoRA"), "{reason}");
+    assert_eq!(
+        info["internal_states"][0]["memory_usage"]["token_capacity"], 512,
+        "{info}"
+    );
+}
+
+#[test]
+fn a_busy_port_is_known_before_anything_is_loaded() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let home = tempfile::tempdir().unwrap();
+    let model = tiny("llama-tied");
+    let args = [
+        "serve",
+        model.to_str().unwrap(),
+        "--skip-tokenizer-init",
+        "--port",
+        &port,
+    ];
+    let output = command(home.path()).args(args).output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        err.contains(&format!("cannot listen on 127.0.0.1:{port}")),
+        "{err}"
+    );
+    assert!(!err.contains("Load weight begin"), "{err}");
+}
+
+#[test]
+fn a_model_without_a_tokenizer_is_told_how_to_be_served() {
+    let home = tempfile::tempdir().unwrap();
+    let model = tiny("llama-tied");
+    let args = ["serve", model.to_str().unwrap(), "--port", "0"];
+    let output = command(home.path()).args(args).output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(
+        err.contains("--tokenizer-path") && err.contains("--skip-tokenizer-init"),
+        "{err}"
+    );
+}
+
+#[test]
+fn show_config_prints_every_value_with_its_reason_and_serves_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let model = tiny("llama-tied");
+    let args = [
+        "serve",
+        model.to_str().unwrap(),
+        "--show-config",
+        "--max-running-requests",
+        "3",
+    ];
+    let output = command(home.path()).args(args).output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0));
+    let row = |name: &str| {
+        out.lines()
+            .find(|line| line.starts_with(name))
+            .map(str::to_owned)
+    };
+    let words = |line: String| {
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        words(row("max_running_requests").unwrap()),
+        ["max_running_requests", "3", "given"]
+    );
+    assert!(
+        row("page_size").is_some() && row("random_seed").is_some(),
+        "{out}"
+    );
+}
