@@ -131,7 +131,7 @@ fn options(parsed: &Parsed, language: &Language, room: i64) -> SamplingOptions {
     SamplingOptions {
         max_new_tokens: parsed
             .integer("max-new-tokens")
-            .map(|tokens| tokens.min(room - 1)),
+            .map(|tokens| tokens.min((room - 1).max(1))),
         temperature: number("temperature", own.temperature, 0.0),
         top_p: number("top-p", own.top_p, defaults.top_p),
         top_k: parsed

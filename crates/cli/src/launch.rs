@@ -1,5 +1,6 @@
 //! From arguments, a model and a device to the settings of every component, and why each is as it is.
 
+mod gpu;
 mod memory;
 mod resolve;
 mod show;

@@ -229,6 +229,9 @@ fn server_args(
     hide_secrets(&mut parsed);
     let mut info = args::as_json(&parsed);
     for resolved in &started.launch.values {
+        if resolved.value == "unlimited" {
+            continue;
+        }
         let number = resolved.value.parse::<serde_json::Number>();
         let value = number.map_or_else(|_| json!(resolved.value), serde_json::Value::Number);
         info.insert(resolved.name.to_owned(), value);

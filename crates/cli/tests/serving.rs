@@ -46,7 +46,10 @@ impl Server {
         };
         let running = server.wait_for("Uvicorn running on http://");
         let rest = running.split("http://").nth(1).unwrap();
-        server.address = rest.split(' ').next().unwrap().to_owned();
+        rest.split(' ')
+            .next()
+            .unwrap()
+            .clone_into(&mut server.address);
         server.wait_for("The server is fired up and ready to roll!");
         server
     }

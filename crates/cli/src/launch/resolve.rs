@@ -8,6 +8,7 @@ use flags::Parsed;
 use kv::PageSize;
 use scheduler::{Mix, Order, Reuse, SchedulerConfig};
 
+use super::gpu;
 use super::memory::{Budget, tables};
 use super::{Circumstances, ConfigError, Launch, Resolved};
 use crate::args::Notice;
@@ -190,10 +191,13 @@ impl Resolver<'_> {
                 "a longer step would hold up generation on a CPU".to_owned(),
             ),
             None => {
-                let (chunk, _) = by_memory(self.here.device.memory_total);
+                let (chunk, _) = gpu::by_memory(self.here.device.memory_total);
                 (
                     chunk,
-                    format!("for a GPU with {} GiB", gib(self.here.device.memory_total)),
+                    format!(
+                        "for a GPU with {} GiB",
+                        gpu::gib(self.here.device.memory_total)
+                    ),
                 )
             }
         };
@@ -225,7 +229,7 @@ impl Resolver<'_> {
                 };
                 let total = self.here.device.memory_total;
                 (
-                    static_fraction(total, prefill),
+                    gpu::static_fraction(total, prefill),
                     "what steps and graphs leave".to_owned(),
                 )
             }
@@ -423,34 +427,6 @@ fn within(
         .ok()
         .filter(|_| (1..=most).contains(&value));
     fits.ok_or_else(|| out_of_range(flag, value, range))
-}
-
-fn gib(bytes: usize) -> usize {
-    bytes >> 30
-}
-
-/// Prompt tokens of a step and the largest captured batch, by the memory of a GPU.
-fn by_memory(bytes: usize) -> (i64, i64) {
-    match gib(bytes) {
-        0..20 => (2048, 8),
-        20..35 => (2048, 24),
-        35..60 => (4096, 32),
-        60..160 => (8192, 256),
-        _ => (16384, 512),
-    }
-}
-
-/// The share of a GPU that is left when work space, captured batches and the runtime are taken off.
-fn static_fraction(bytes: usize, prefill: u32) -> f64 {
-    let mib = (bytes >> 20) as f64;
-    let (_, batch) = by_memory(bytes);
-    let reserved = 512.0 + 1.5 * f64::from(prefill.max(2048)) + 2.0 * batch as f64 + 128.0;
-    let reserved = if gib(bytes) > 60 {
-        reserved.max(10.0 * 1024.0)
-    } else {
-        reserved
-    };
-    (((mib - reserved) / mib) * 1000.0).round() / 1000.0
 }
 
 #[cfg(test)]

@@ -1,0 +1,30 @@
+//! What users of SGLang expect of a GPU by its memory alone.
+
+/// Whole gibibytes.
+pub(super) fn gib(bytes: usize) -> usize {
+    bytes >> 30
+}
+
+/// Prompt tokens of a step and the largest captured batch, by the memory of a GPU.
+pub(super) fn by_memory(bytes: usize) -> (i64, i64) {
+    match gib(bytes) {
+        0..20 => (2048, 8),
+        20..35 => (2048, 24),
+        35..60 => (4096, 32),
+        60..160 => (8192, 256),
+        _ => (16384, 512),
+    }
+}
+
+/// The share of a GPU that is left when work space, captured batches and the runtime are taken off.
+pub(super) fn static_fraction(bytes: usize, prefill: u32) -> f64 {
+    let mib = (bytes >> 20) as f64;
+    let (_, batch) = by_memory(bytes);
+    let reserved = 512.0 + 1.5 * f64::from(prefill.max(2048)) + 2.0 * batch as f64 + 128.0;
+    let reserved = if gib(bytes) > 60 {
+        reserved.max(10.0 * 1024.0)
+    } else {
+        reserved
+    };
+    (((mib - reserved) / mib) * 1000.0).round() / 1000.0
+}
