@@ -4,6 +4,7 @@ Needs numpy, gguf and safetensors. Usage: python make_block_goldens.py OUT.safet
 """
 
 import sys
+from importlib.metadata import version
 
 import gguf
 import numpy as np
@@ -30,7 +31,7 @@ def main(path: str) -> None:
             blocks[:, place:place + 2] = scales.view(np.uint8).reshape(BLOCKS, 2)
         tensors[f"{name}.blocks"] = blocks
         tensors[f"{name}.values"] = gguf.quants.dequantize(blocks, kind).astype(np.float32)
-    versions = {"gguf": "0.19.0", "numpy": np.__version__}
+    versions = {"gguf": version("gguf"), "numpy": np.__version__}
     save_file(tensors, path, metadata=versions)
 
 

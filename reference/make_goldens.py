@@ -12,9 +12,9 @@ import json
 import shutil
 import sys
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
-import gguf
 import numpy as np
 import torch
 import transformers
@@ -27,7 +27,7 @@ LEAST_MARGIN = 0.02
 VERSIONS = {
     "torch": torch.__version__,
     "transformers": transformers.__version__,
-    "gguf": "0.19.0",
+    "gguf": version("gguf"),
     "numpy": np.__version__,
 }
 
