@@ -1,1 +1,28 @@
-//! The ops on NVIDIA GPUs, driver opened at run time.
+//! The ops on NVIDIA GPUs: kernels compiled ahead of time, the driver and cuBLASLt opened at run time.
+//!
+//! A machine without a driver, without a GPU, or a build without kernels is told apart in [`open`]; nothing here is
+//! compiled, tuned or loaded after the device is ready. This crate knows no model and decides nothing about steps.
+#![allow(
+    unsafe_code,
+    reason = "driver calls and raw device addresses; every block says why it is sound"
+)]
+
+mod blas;
+mod context;
+mod device;
+mod driver;
+mod event;
+mod graph;
+mod launch;
+mod library;
+mod memory;
+mod module;
+mod transfer;
+
+pub use device::{CudaDevice, CudaOptions, KvPrecision};
+pub use library::Absent;
+
+/// Opens the first GPU, or says why there is none to open.
+pub fn open(options: &CudaOptions) -> Result<CudaDevice, Absent> {
+    CudaDevice::open(options)
+}

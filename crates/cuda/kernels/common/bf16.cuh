@@ -1,0 +1,46 @@
+// Eight bf16 in one 16-byte access, and sums over a block.
+#pragma once
+#include <cstdint>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+using bf16 = __nv_bfloat16;
+
+struct alignas(16) Bf16x8 {
+    __nv_bfloat162 pairs[4];
+};
+
+__device__ __forceinline__ Bf16x8 load8(const bf16* address) {
+    return *reinterpret_cast<const Bf16x8*>(address);
+}
+
+__device__ __forceinline__ void store8(bf16* address, const Bf16x8& value) {
+    *reinterpret_cast<Bf16x8*>(address) = value;
+}
+
+__device__ __forceinline__ void unpack8(const Bf16x8& packed, float (&out)[8]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const float2 pair = __bfloat1622float2(packed.pairs[i]);
+        out[2 * i] = pair.x;
+        out[2 * i + 1] = pair.y;
+    }
+}
+
+__device__ __forceinline__ Bf16x8 pack8(const float (&values)[8]) {
+    Bf16x8 packed;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        packed.pairs[i] = __floats2bfloat162_rn(values[2 * i], values[2 * i + 1]);
+    }
+    return packed;
+}
+
+// Lets the next kernel's launch begin, then waits until the previous kernel's results are visible.
+__device__ __forceinline__ void begin_after_predecessor() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}

@@ -1,0 +1,74 @@
+// Small integer tables, and rows gathered by index: tokens, pages, embeddings, hidden states.
+#include "common/bf16.cuh"
+
+struct ResolveParams {
+    const uint32_t* staged;
+    const uint32_t* last;
+    uint32_t* out;
+    uint32_t tokens;
+};
+
+extern "C" __global__ void resolve_tokens(const __grid_constant__ ResolveParams p) {
+    begin_after_predecessor();
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= p.tokens) return;
+    const uint32_t staged = p.staged[i];
+    p.out[i] = staged >> 31 ? p.last[staged & 0x7fffffffu] : staged;
+}
+
+struct UpdatePagesParams {
+    const uint32_t* rows;
+    const uint32_t* columns;
+    const uint32_t* pages;
+    uint32_t* table;
+    uint32_t stride;
+    uint32_t count;
+};
+
+extern "C" __global__ void update_pages(const __grid_constant__ UpdatePagesParams p) {
+    begin_after_predecessor();
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < p.count) p.table[static_cast<size_t>(p.rows[i]) * p.stride + p.columns[i]] = p.pages[i];
+}
+
+struct CountParams {
+    const uint32_t* clear;
+    const uint32_t* rows;
+    const uint32_t* tokens;
+    uint16_t* counts;
+    uint32_t vocabulary;
+    uint32_t clears;
+    uint32_t count;
+};
+
+extern "C" __global__ void clear_counts(const __grid_constant__ CountParams p) {
+    begin_after_predecessor();
+    uint16_t* row = p.counts + static_cast<size_t>(p.clear[blockIdx.x]) * p.vocabulary;
+    for (uint32_t i = threadIdx.x; i < p.vocabulary; i += blockDim.x) row[i] = 0;
+}
+
+// One thread: a row may produce one token twice in one call, and counts must not be lost.
+extern "C" __global__ void count_tokens(const __grid_constant__ CountParams p) {
+    begin_after_predecessor();
+    for (uint32_t i = 0; i < p.count; ++i) {
+        uint16_t& count = p.counts[static_cast<size_t>(p.rows[i]) * p.vocabulary + p.tokens[i]];
+        if (count != 0xffff) ++count;
+    }
+}
+
+struct GatherParams {
+    const bf16* x;
+    const uint32_t* indices;
+    bf16* out;
+    uint32_t x_stride;
+    uint32_t out_stride;
+    uint32_t width;
+};
+
+// One block a row. Serves the embedding too: its table is a matrix like any other.
+extern "C" __global__ void gather_rows(const __grid_constant__ GatherParams p) {
+    begin_after_predecessor();
+    const bf16* from = p.x + static_cast<size_t>(p.indices[blockIdx.x]) * p.x_stride;
+    bf16* to = p.out + static_cast<size_t>(blockIdx.x) * p.out_stride;
+    for (uint32_t i = threadIdx.x * 8; i < p.width; i += blockDim.x * 8) store8(to + i, load8(from + i));
+}

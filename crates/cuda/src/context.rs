@@ -1,0 +1,120 @@
+//! The primary context of one GPU and its one stream.
+
+use cudarc::driver::sys;
+use ops::DeviceError;
+
+use crate::driver::check;
+
+/// A GPU's primary context and the stream that everything runs in.
+pub(crate) struct Context {
+    device: sys::CUdevice,
+    primary: sys::CUcontext,
+    stream: sys::CUstream,
+}
+
+// SAFETY: driver handles may be used from any thread that has made the context current.
+unsafe impl Send for Context {}
+// SAFETY: as above; the driver serialises calls.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// The context of GPU `ordinal`, current on the calling thread.
+    pub(crate) fn open(ordinal: i32) -> Result<Self, DeviceError> {
+        let (mut device, mut context, mut stream) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the driver is loaded (the caller checked); every out-pointer is valid.
+        unsafe {
+            check(sys::cuInit(0), "starting the driver")?;
+            check(
+                sys::cuDeviceGet(&raw mut device, ordinal),
+                "finding the GPU",
+            )?;
+            check(
+                sys::cuDevicePrimaryCtxRetain(&raw mut context, device),
+                "opening the GPU",
+            )?;
+            check(sys::cuCtxSetCurrent(context), "using the GPU")?;
+            let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+            check(
+                sys::cuStreamCreate(&raw mut stream, flags),
+                "making a stream",
+            )?;
+        }
+        Ok(Self {
+            device,
+            primary: context,
+            stream,
+        })
+    }
+
+    /// GPUs that the driver sees.
+    pub(crate) fn count() -> Result<usize, DeviceError> {
+        let mut count = 0;
+        // SAFETY: the driver is loaded (the caller checked).
+        unsafe {
+            check(sys::cuInit(0), "starting the driver")?;
+            check(sys::cuDeviceGetCount(&raw mut count), "counting GPUs")?;
+        }
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// Makes the context current on the calling thread.
+    pub(crate) fn enter(&self) -> Result<(), DeviceError> {
+        // SAFETY: the context lives as long as self.
+        let result = unsafe { sys::cuCtxSetCurrent(self.primary) };
+        check(result, "using the GPU")
+    }
+
+    pub(crate) fn stream(&self) -> sys::CUstream {
+        self.stream
+    }
+
+    /// Waits for everything enqueued.
+    pub(crate) fn synchronise(&self) -> Result<(), DeviceError> {
+        self.enter()?;
+        // SAFETY: the stream lives as long as self.
+        let result = unsafe { sys::cuStreamSynchronize(self.stream) };
+        check(result, "waiting for the GPU")
+    }
+
+    pub(crate) fn name(&self) -> Result<String, DeviceError> {
+        let mut name = [0 as std::ffi::c_char; 256];
+        // SAFETY: the driver writes at most 256 bytes, zero-terminated.
+        let result = unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), 256, self.device) };
+        check(result, "asking the GPU's name")?;
+        // SAFETY: zero-terminated by the driver.
+        let name = unsafe { std::ffi::CStr::from_ptr(name.as_ptr()) };
+        Ok(name.to_string_lossy().into_owned())
+    }
+
+    pub(crate) fn attribute(
+        &self,
+        attribute: sys::CUdevice_attribute,
+    ) -> Result<usize, DeviceError> {
+        let mut value = 0;
+        // SAFETY: a valid out-pointer and a device that was found.
+        let result = unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, self.device) };
+        check(result, "asking the GPU's facts")?;
+        Ok(usize::try_from(value).unwrap_or(0))
+    }
+
+    /// Free and total bytes of memory.
+    pub(crate) fn memory(&self) -> Result<(usize, usize), DeviceError> {
+        self.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: valid out-pointers; the context is current.
+        let result = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+        check(result, "asking the GPU's memory")?;
+        Ok((free, total))
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: made in `open` and released once; errors at the end help nobody.
+        unsafe {
+            let _ = sys::cuCtxSetCurrent(self.primary);
+            let _ = sys::cuStreamDestroy_v2(self.stream);
+            let _ = sys::cuDevicePrimaryCtxRelease_v2(self.device);
+        }
+    }
+}

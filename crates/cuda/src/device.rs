@@ -1,0 +1,250 @@
+//! A GPU as a device.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cudarc::driver::sys;
+use ops::op::{CountTokens, ResolveTokens, UpdatePages};
+use ops::{
+    AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, GatedActivation,
+    GatherRows, Graph, HostValues, HostWeight, Kernels, Linear, LogProbs, OpError, Penalise,
+    Readback, RmsNorm, Rope, RopeStoreKv, Sample, Staging, StoreKv, Weight, WeightFormat,
+};
+use tensor::{Buffer, DType, View, ViewMut};
+
+use crate::blas::{Blas, Product};
+use crate::context::Context;
+use crate::driver::check;
+use crate::launch::Functions;
+use crate::library::{self, Absent};
+use crate::module::{self, Modules};
+use crate::transfer::{CudaReadback, CudaStaging};
+use crate::{graph, memory};
+
+/// Type of keys and values in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KvPrecision {
+    /// As activations.
+    #[default]
+    BF16,
+    /// One byte an element.
+    F8E4M3,
+}
+
+/// What a GPU is opened with.
+#[derive(Clone, Debug, Default)]
+pub struct CudaOptions {
+    /// Folders to search for the driver and cuBLASLt besides the loader's own.
+    pub library_folders: Vec<PathBuf>,
+    /// Type of keys and values.
+    pub kv: KvPrecision,
+    /// Tokens of the largest step: products are tuned up to this many rows.
+    pub max_step_tokens: usize,
+}
+
+/// The first GPU of this machine.
+pub struct CudaDevice {
+    info: DeviceInfo,
+    pub(crate) context: Arc<Context>,
+    pub(crate) functions: Functions,
+    blas: Blas,
+    max_rows: usize,
+}
+
+impl CudaDevice {
+    /// Opens the GPU and loads every kernel.
+    pub fn open(options: &CudaOptions) -> Result<Self, Absent> {
+        if !module::is_embedded() {
+            return Err(Absent::NoKernels);
+        }
+        library::prepare(&options.library_folders)?;
+        if Context::count()? == 0 {
+            return Err(Absent::NoDevice);
+        }
+        let context = Arc::new(Context::open(0)?);
+        let name = context.name()?;
+        let major = context
+            .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = context
+            .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        if major < 9 {
+            return Err(Absent::TooOld { name, major, minor });
+        }
+        let (memory_free, memory_total) = context.memory()?;
+        let info = DeviceInfo {
+            kind: "cuda",
+            name,
+            memory_total,
+            memory_free,
+            units: context
+                .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            features: format!("sm_{major}{minor}"),
+            activation: DType::BF16,
+            kv: match options.kv {
+                KvPrecision::BF16 => DType::BF16,
+                KvPrecision::F8E4M3 => DType::F8E4M3,
+            },
+        };
+        let functions = Functions::find(&Modules::load()?)?;
+        let blas = Blas::new(&context)?;
+        Ok(Self {
+            info,
+            context,
+            functions,
+            blas,
+            max_rows: options.max_step_tokens,
+        })
+    }
+
+    fn upload(&self, bytes: &[u8], what: &'static str) -> Result<Buffer, DeviceError> {
+        let buffer = memory::allocate(&self.context, bytes.len(), what)?;
+        self.context.synchronise()?;
+        let to = buffer.address() as sys::CUdeviceptr;
+        // SAFETY: the buffer has as many bytes; the copy is done when the call returns.
+        let result = unsafe { sys::cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), bytes.len()) };
+        check(result, "copying weights")?;
+        Ok(buffer)
+    }
+
+    fn weight<'w>(&self, weight: &'w Weight) -> Result<&'w Buffer, DeviceError> {
+        weight
+            .layout::<Buffer>()
+            .ok_or_else(|| DeviceError::UnsupportedWeight {
+                device: self.info.name.clone(),
+                format: weight.format().to_string(),
+            })
+    }
+}
+
+/// Numbers as little-endian bf16.
+fn halves(values: impl Iterator<Item = f32>) -> Vec<u8> {
+    values
+        .flat_map(|value| half::bf16::from_f32(value).to_le_bytes())
+        .collect()
+}
+
+impl Device for CudaDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn kernels(&self) -> &dyn Kernels {
+        self
+    }
+
+    fn allocate(&self, bytes: usize, what: &'static str) -> Result<Buffer, DeviceError> {
+        memory::allocate(&self.context, bytes, what)
+    }
+
+    fn supports(&self, format: WeightFormat) -> bool {
+        matches!(format, WeightFormat::Plain(DType::BF16))
+    }
+
+    fn load_weight(&self, weight: HostWeight<'_>) -> Result<Weight, DeviceError> {
+        let (rows, cols) = (weight.rows, weight.cols);
+        let buffer = match &weight.values {
+            HostValues::Plain(DType::BF16, bytes) => self.upload(bytes, "weights")?,
+            _ => self.upload(
+                &halves((0..rows).flat_map(|row| weight.row(row))),
+                "weights",
+            )?,
+        };
+        self.blas
+            .choose(buffer.address(), rows, cols, self.max_rows)?;
+        Ok(Weight::plain(rows, cols, DType::BF16, buffer))
+    }
+
+    fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {
+        let bytes: Vec<u8> = match dtype {
+            DType::BF16 => halves(values.iter().copied()),
+            _ => values
+                .iter()
+                .flat_map(|value| value.to_le_bytes())
+                .collect(),
+        };
+        self.upload(&bytes, "small weights")
+    }
+
+    fn staging(&self, bytes: usize) -> Result<Box<dyn Staging>, DeviceError> {
+        Ok(Box::new(CudaStaging::new(&self.context, bytes)?))
+    }
+
+    fn readback(&self, bytes: usize) -> Result<Box<dyn Readback>, DeviceError> {
+        Ok(Box::new(CudaReadback::new(&self.context, bytes)?))
+    }
+
+    fn copy(&self, from: View<'_>, to: ViewMut<'_>) -> Result<(), DeviceError> {
+        assert!(
+            from.is_contiguous() && to.is_contiguous(),
+            "whole rows are copied"
+        );
+        let bytes = from.rows() * from.cols() * from.dtype().size();
+        let (to, from) = (
+            to.address() as sys::CUdeviceptr,
+            from.address() as sys::CUdeviceptr,
+        );
+        // SAFETY: two checked views of device memory that do not overlap.
+        let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.context.stream()) };
+        check(result, "copying pages")
+    }
+
+    fn capture(
+        &self,
+        run: &mut dyn FnMut() -> Result<(), OpError>,
+    ) -> Result<Option<Box<dyn Graph>>, OpError> {
+        Ok(Some(Box::new(graph::capture(&self.context, run)?)))
+    }
+}
+
+/// Ops whose launcher does everything but the check.
+macro_rules! launched {
+    ($($method:ident: $op:ident => $launch:ident),* $(,)?) => {
+        $(fn $method(&self, op: $op<'_>) -> Result<(), OpError> {
+            op.check()?;
+            self.$launch(&op)
+        })*
+    };
+}
+
+impl Kernels for CudaDevice {
+    launched!(
+        resolve_tokens: ResolveTokens => launch_resolve_tokens, update_pages: UpdatePages => launch_update_pages,
+        count_tokens: CountTokens => launch_count_tokens, rms_norm: RmsNorm => launch_rms_norm,
+        add_rms_norm: AddRmsNorm => launch_add_rms_norm, rope_store_kv: RopeStoreKv => launch_rope_store_kv,
+        attend: Attend => launch_attend, gated_activation: GatedActivation => launch_gated_activation,
+        edit_logits: EditLogits => launch_edit_logits, penalise: Penalise => launch_penalise,
+        sample: Sample => launch_sample, log_probs: LogProbs => launch_log_probs,
+    );
+
+    fn embed(&self, op: Embed<'_>) -> Result<(), OpError> {
+        op.check()?;
+        let table = self.weight(op.table)?.address() as u64;
+        self.launch_gather((table, op.table.cols()), op.ids, &op.out)
+    }
+
+    fn linear(&self, op: Linear<'_>) -> Result<(), OpError> {
+        op.check()?;
+        let weight = self.weight(op.weight)?.address().cast_const();
+        Ok(self.blas.run(&Product {
+            x: op.x,
+            weight,
+            bias: op.bias,
+            out: op.out,
+        })?)
+    }
+
+    fn gather_rows(&self, op: GatherRows<'_>) -> Result<(), OpError> {
+        op.check()?;
+        self.launch_gather((op.x.address() as u64, op.x.stride()), op.indices, &op.out)
+    }
+
+    fn rope(&self, op: Rope<'_>) -> Result<(), OpError> {
+        op.check()?;
+        self.launch_rope(&op)
+    }
+
+    fn store_kv(&self, op: StoreKv<'_>) -> Result<(), OpError> {
+        op.check()?;
+        self.launch_store_kv(&op)
+    }
+}

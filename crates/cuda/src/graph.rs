@@ -1,0 +1,67 @@
+//! Captured steps.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys;
+use ops::{DeviceError, Graph, OpError};
+
+use crate::context::Context;
+use crate::driver::check;
+
+/// An executable graph.
+pub(crate) struct CudaGraph {
+    executable: sys::CUgraphExec,
+    context: Arc<Context>,
+}
+
+// SAFETY: graph handles may be used from any thread, one at a time.
+unsafe impl Send for CudaGraph {}
+
+/// Records what `run` enqueues instead of running it.
+pub(crate) fn capture(
+    context: &Arc<Context>,
+    run: &mut dyn FnMut() -> Result<(), OpError>,
+) -> Result<CudaGraph, OpError> {
+    let stream = context.stream();
+    let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    // SAFETY: the stream lives as long as the context.
+    let result = unsafe { sys::cuStreamBeginCapture_v2(stream, mode) };
+    check(result, "beginning a capture")?;
+    let ran = run();
+    let mut graph = std::ptr::null_mut();
+    // SAFETY: ends the capture begun above, whatever `run` said.
+    let result = unsafe { sys::cuStreamEndCapture(stream, &raw mut graph) };
+    let ended = check(result, "ending a capture");
+    ran?;
+    ended?;
+    let mut executable = std::ptr::null_mut();
+    // SAFETY: a graph that was just captured; it is not needed once instantiated.
+    let instantiated = unsafe {
+        let result = sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0);
+        let _ = sys::cuGraphDestroy(graph);
+        result
+    };
+    check(instantiated, "instantiating a graph")?;
+    Ok(CudaGraph {
+        executable,
+        context: Arc::clone(context),
+    })
+}
+
+impl Graph for CudaGraph {
+    fn replay(&self) -> Result<(), DeviceError> {
+        // SAFETY: graph and stream live as long as self.
+        let result = unsafe { sys::cuGraphLaunch(self.executable, self.context.stream()) };
+        check(result, "replaying a graph")
+    }
+}
+
+impl Drop for CudaGraph {
+    fn drop(&mut self) {
+        // SAFETY: made in `capture` and destroyed once; errors at the end help nobody.
+        unsafe {
+            let _ = self.context.enter();
+            let _ = sys::cuGraphExecDestroy(self.executable);
+        }
+    }
+}

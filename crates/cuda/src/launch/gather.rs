@@ -1,0 +1,160 @@
+use ops::op::{CountTokens, ResolveTokens, UpdatePages};
+use ops::{Activation, GatedActivation, OpError};
+use tensor::{View, ViewMut};
+
+use super::{Grid, launch};
+use crate::device::CudaDevice;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ResolveParams {
+    staged: u64,
+    last: u64,
+    out: u64,
+    tokens: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct UpdatePagesParams {
+    rows: u64,
+    columns: u64,
+    pages: u64,
+    table: u64,
+    stride: u32,
+    count: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct CountParams {
+    clear: u64,
+    rows: u64,
+    tokens: u64,
+    counts: u64,
+    vocabulary: u32,
+    clears: u32,
+    count: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct GatherParams {
+    x: u64,
+    indices: u64,
+    out: u64,
+    x_stride: u32,
+    out_stride: u32,
+    width: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ActivationParams {
+    gate_up: u64,
+    out: u64,
+    in_stride: u32,
+    out_stride: u32,
+    width: u32,
+    gelu: u32,
+}
+
+impl CudaDevice {
+    pub(crate) fn launch_resolve_tokens(&self, op: &ResolveTokens<'_>) -> Result<(), OpError> {
+        let params = ResolveParams {
+            staged: op.staged.address() as u64,
+            last: op.last.address() as u64,
+            out: op.out.address() as u64,
+            tokens: op.staged.cols() as u32,
+        };
+        let grid = Grid::over(op.staged.cols(), 256);
+        // SAFETY: the struct of the kernel; addresses come from checked views.
+        Ok(unsafe { launch(&self.context, self.functions.resolve_tokens, grid, &params) }?)
+    }
+
+    pub(crate) fn launch_update_pages(&self, op: &UpdatePages<'_>) -> Result<(), OpError> {
+        let params = UpdatePagesParams {
+            rows: op.rows.address() as u64,
+            columns: op.columns.address() as u64,
+            pages: op.pages.address() as u64,
+            table: op.table.address() as u64,
+            stride: op.table.stride() as u32,
+            count: op.rows.cols() as u32,
+        };
+        let grid = Grid::over(op.rows.cols(), 256);
+        // SAFETY: the struct of the kernel; addresses come from checked views.
+        Ok(unsafe { launch(&self.context, self.functions.update_pages, grid, &params) }?)
+    }
+
+    pub(crate) fn launch_count_tokens(&self, op: &CountTokens<'_>) -> Result<(), OpError> {
+        let params = CountParams {
+            clear: op.clear.address() as u64,
+            rows: op.rows.address() as u64,
+            tokens: op.tokens.address() as u64,
+            counts: op.counts.address() as u64,
+            vocabulary: op.counts.cols() as u32,
+            clears: op.clear.cols() as u32,
+            count: op.rows.cols() as u32,
+        };
+        let once = Grid::line(usize::from(op.rows.cols() > 0), 1);
+        // SAFETY: the struct of both kernels; addresses come from checked views.
+        unsafe {
+            launch(
+                &self.context,
+                self.functions.clear_counts,
+                Grid::line(op.clear.cols(), 256),
+                &params,
+            )?;
+            launch(&self.context, self.functions.count_tokens, once, &params)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn launch_gather(
+        &self,
+        x: (u64, usize),
+        indices: View<'_>,
+        out: &ViewMut<'_>,
+    ) -> Result<(), OpError> {
+        let (address, stride) = x;
+        let params = GatherParams {
+            x: address,
+            indices: indices.address() as u64,
+            out: out.address() as u64,
+            x_stride: stride as u32,
+            out_stride: out.stride() as u32,
+            width: out.cols() as u32,
+        };
+        let threads = (out.cols() / 8).next_multiple_of(32).clamp(32, 512);
+        let grid = Grid::line(indices.cols(), threads);
+        // SAFETY: the struct of the kernel; the caller's matrix has rows for all indices.
+        Ok(unsafe { launch(&self.context, self.functions.gather_rows, grid, &params) }?)
+    }
+
+    pub(crate) fn launch_gated_activation(&self, op: &GatedActivation<'_>) -> Result<(), OpError> {
+        let width = op.out.cols();
+        let params = ActivationParams {
+            gate_up: op.gate_up.address() as u64,
+            out: op.out.address() as u64,
+            in_stride: op.gate_up.stride() as u32,
+            out_stride: op.out.stride() as u32,
+            width: width as u32,
+            gelu: u32::from(op.activation == Activation::GeluTanh),
+        };
+        let threads = (width / 8).next_multiple_of(32).min(256);
+        let grid = Grid {
+            blocks: ((width / 8).div_ceil(threads), op.out.rows(), 1),
+            threads,
+            shared: 0,
+        };
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
+        Ok(unsafe {
+            launch(
+                &self.context,
+                self.functions.gated_activation,
+                grid,
+                &params,
+            )
+        }?)
+    }
+}

@@ -1,0 +1,122 @@
+use ops::{OpError, Rope, RopeStoreKv, StoreKv};
+use tensor::DType;
+
+use super::{Grid, launch};
+use crate::device::CudaDevice;
+
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct RopeParams {
+    query: u64,
+    key: u64,
+    value: u64,
+    query_norm: u64,
+    key_norm: u64,
+    positions: u64,
+    table: u64,
+    slots: u64,
+    keys: u64,
+    values: u64,
+    query_eps: f32,
+    key_eps: f32,
+    query_stride: u32,
+    key_stride: u32,
+    value_stride: u32,
+    tokens: u32,
+    query_heads: u32,
+    kv_heads: u32,
+    head_dim: u32,
+    rotated: u32,
+    fp8: u32,
+}
+
+/// Warps in a block; one takes one head of one token.
+const WARPS: usize = 8;
+/// Elements of the widest head.
+const WIDEST: usize = 256;
+
+impl CudaDevice {
+    pub(crate) fn launch_rope_store_kv(&self, op: &RopeStoreKv<'_>) -> Result<(), OpError> {
+        let norm = |norm: &Option<ops::HeadNorm<'_>>| {
+            norm.as_ref()
+                .map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps))
+        };
+        let (query_norm, query_eps) = norm(&op.query_norm);
+        let (key_norm, key_eps) = norm(&op.key_norm);
+        let tokens = op.query.rows();
+        let params = RopeParams {
+            query: op.query.address() as u64,
+            key: op.key.address() as u64,
+            value: op.value.address() as u64,
+            query_norm,
+            key_norm,
+            positions: op.positions.address() as u64,
+            table: op.table.address() as u64,
+            slots: op.slots.address() as u64,
+            keys: op.cache.keys().address() as u64,
+            values: op.cache.values().address() as u64,
+            query_eps,
+            key_eps,
+            query_stride: op.query.stride() as u32,
+            key_stride: op.key.stride() as u32,
+            value_stride: op.value.stride() as u32,
+            tokens: tokens as u32,
+            query_heads: op.heads.query as u32,
+            kv_heads: op.heads.kv as u32,
+            head_dim: op.heads.dim as u32,
+            rotated: op.table.cols() as u32,
+            fp8: u32::from(op.cache.dtype() == DType::F8E4M3),
+        };
+        self.launch_heads(&params)
+    }
+
+    pub(crate) fn launch_rope(&self, op: &Rope<'_>) -> Result<(), OpError> {
+        let (query_norm, query_eps) = op
+            .norm
+            .as_ref()
+            .map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps));
+        self.launch_heads(&RopeParams {
+            query: op.x.address() as u64,
+            query_norm,
+            positions: op.positions.address() as u64,
+            table: op.table.address() as u64,
+            query_eps,
+            query_stride: op.x.stride() as u32,
+            tokens: op.x.rows() as u32,
+            query_heads: (op.x.cols() / op.head_dim) as u32,
+            head_dim: op.head_dim as u32,
+            rotated: op.table.cols() as u32,
+            ..RopeParams::default()
+        })
+    }
+
+    /// The heads' borders do not matter when nothing is rotated: the row is stored as one wide head after the other.
+    pub(crate) fn launch_store_kv(&self, op: &StoreKv<'_>) -> Result<(), OpError> {
+        let width = op.key.cols();
+        let head_dim = (1..=WIDEST)
+            .rev()
+            .find(|&dim| width.is_multiple_of(dim))
+            .unwrap_or(1);
+        self.launch_heads(&RopeParams {
+            key: op.key.address() as u64,
+            value: op.value.address() as u64,
+            slots: op.slots.address() as u64,
+            keys: op.cache.keys().address() as u64,
+            values: op.cache.values().address() as u64,
+            key_stride: op.key.stride() as u32,
+            value_stride: op.value.stride() as u32,
+            tokens: op.key.rows() as u32,
+            kv_heads: (width / head_dim) as u32,
+            head_dim: head_dim as u32,
+            fp8: u32::from(op.cache.dtype() == DType::F8E4M3),
+            ..RopeParams::default()
+        })
+    }
+
+    fn launch_heads(&self, params: &RopeParams) -> Result<(), OpError> {
+        let warps = (params.tokens * (params.query_heads + 2 * params.kv_heads)) as usize;
+        let grid = Grid::line(warps.div_ceil(WARPS), WARPS * 32);
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
+        Ok(unsafe { launch(&self.context, self.functions.rope_store_kv, grid, params) }?)
+    }
+}

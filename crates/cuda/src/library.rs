@@ -1,0 +1,93 @@
+//! Where the driver and cuBLASLt are found.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ops::DeviceError;
+
+/// Why there is no GPU to use.
+#[derive(Debug, thiserror::Error)]
+pub enum Absent {
+    /// The binary was built without kernels.
+    #[error("this build has no GPU kernels; run `cargo xtask kernels` and build again")]
+    NoKernels,
+    /// A library could not be opened.
+    #[error("{name} was not found; searched the loader's path and {}", list(.searched))]
+    NoLibrary {
+        /// Which.
+        name: &'static str,
+        /// Where we looked besides.
+        searched: Vec<PathBuf>,
+    },
+    /// The driver sees no GPU.
+    #[error("the driver sees no GPU")]
+    NoDevice,
+    /// A GPU that is too old.
+    #[error("{name} has compute capability {major}.{minor}, the kernels need 9.0")]
+    TooOld {
+        /// What the maker calls it.
+        name: String,
+        /// Compute capability.
+        major: usize,
+        /// Compute capability.
+        minor: usize,
+    },
+    /// The device failed while it was opened.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+fn list(folders: &[PathBuf]) -> String {
+    folders
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Makes the driver and cuBLASLt loadable by name: opens them from `folders` when the loader does not know them.
+pub(crate) fn prepare(folders: &[PathBuf]) -> Result<(), Absent> {
+    need("libcuda.so.1", folders)?;
+    need("libcublasLt.so.13", folders)?;
+    // SAFETY: both only try to open libraries.
+    let (driver, blas) = unsafe {
+        (
+            cudarc::driver::sys::is_culib_present(),
+            cudarc::cublaslt::sys::is_culib_present(),
+        )
+    };
+    let missing = |name| Absent::NoLibrary {
+        name,
+        searched: folders.to_vec(),
+    };
+    if !driver {
+        return Err(missing("the NVIDIA driver (libcuda)"));
+    }
+    if !blas {
+        return Err(missing("cuBLASLt (libcublasLt)"));
+    }
+    Ok(())
+}
+
+fn need(name: &'static str, folders: &[PathBuf]) -> Result<(), Absent> {
+    let candidates =
+        std::iter::once(PathBuf::from(name)).chain(folders.iter().map(|folder| folder.join(name)));
+    for candidate in candidates {
+        if open_globally(&candidate) {
+            return Ok(());
+        }
+    }
+    Err(Absent::NoLibrary {
+        name,
+        searched: folders.to_vec(),
+    })
+}
+
+fn open_globally(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: a zero-terminated path; the library stays open for the life of the process.
+    !unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) }.is_null()
+}

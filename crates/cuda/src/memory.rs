@@ -1,0 +1,95 @@
+//! Device memory and pinned host memory.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys;
+use ops::DeviceError;
+use tensor::{Buffer, Place};
+
+use crate::context::Context;
+use crate::driver::check;
+
+/// Zeroed device memory for `what`.
+pub(crate) fn allocate(
+    context: &Arc<Context>,
+    bytes: usize,
+    what: &'static str,
+) -> Result<Buffer, DeviceError> {
+    context.enter()?;
+    let mut address: sys::CUdeviceptr = 0;
+    let size = bytes.max(256);
+    // SAFETY: a valid out-pointer; the context is current.
+    let result = unsafe { sys::cuMemAlloc_v2(&raw mut address, size) };
+    if result == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+        let free = context.memory()?.0;
+        return Err(DeviceError::OutOfMemory {
+            device: context.name()?,
+            what,
+            wanted: bytes,
+            free,
+        });
+    }
+    check(result, "taking device memory")?;
+    // SAFETY: the allocation has this many bytes.
+    let result = unsafe { sys::cuMemsetD8Async(address, 0, size, context.stream()) };
+    check(result, "clearing device memory")?;
+    let owner = Arc::clone(context);
+    let release = Box::new(move |address: *mut u8, _| {
+        // SAFETY: allocated above and freed once; errors at the end help nobody.
+        unsafe {
+            let _ = owner.enter();
+            let _ = sys::cuMemFree_v2(address as sys::CUdeviceptr);
+        }
+    });
+    // SAFETY: the driver gave this memory to us alone, until `release`.
+    Ok(unsafe { Buffer::from_raw(address as *mut u8, bytes, Place::Device, release) })
+}
+
+/// Host memory that the GPU can copy from and to by itself.
+pub(crate) struct Pinned {
+    address: *mut u8,
+    bytes: usize,
+    context: Arc<Context>,
+}
+
+// SAFETY: owned memory, like a Box<[u8]>.
+unsafe impl Send for Pinned {}
+
+impl Pinned {
+    pub(crate) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+        context.enter()?;
+        let mut address = std::ptr::null_mut();
+        // SAFETY: a valid out-pointer; the context is current.
+        let result = unsafe { sys::cuMemHostAlloc(&raw mut address, bytes.max(64), 0) };
+        check(result, "taking pinned memory")?;
+        Ok(Self {
+            address: address.cast(),
+            bytes,
+            context: Arc::clone(context),
+        })
+    }
+
+    pub(crate) fn address(&self) -> *mut u8 {
+        self.address
+    }
+
+    pub(crate) fn slice(&self) -> &[u8] {
+        // SAFETY: owned memory of this size; the caller waited for copies into it.
+        unsafe { std::slice::from_raw_parts(self.address, self.bytes) }
+    }
+
+    pub(crate) fn slice_mut(&mut self) -> &mut [u8] {
+        // SAFETY: owned memory of this size; the caller waited for copies out of it.
+        unsafe { std::slice::from_raw_parts_mut(self.address, self.bytes) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` and freed once; errors at the end help nobody.
+        unsafe {
+            let _ = self.context.enter();
+            let _ = sys::cuMemFreeHost(self.address.cast());
+        }
+    }
+}

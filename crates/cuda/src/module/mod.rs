@@ -1,0 +1,87 @@
+//! The kernels of this build: embedded, loaded once, found by name.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+
+use cudarc::driver::sys;
+use ops::DeviceError;
+
+use crate::driver::check;
+
+/// Compiled files by name, as `cargo xtask kernels` left them.
+static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// True when this build has kernels at all.
+pub(crate) fn is_embedded() -> bool {
+    !EMBEDDED.is_empty()
+}
+
+/// A kernel.
+#[derive(Clone, Copy)]
+pub(crate) struct Function(pub(crate) sys::CUfunction);
+
+// SAFETY: function handles may be used from any thread.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+/// Every kernel of the build, loaded.
+pub(crate) struct Modules {
+    functions: BTreeMap<String, Function>,
+}
+
+impl Modules {
+    /// Loads all files; the context must be current.
+    pub(crate) fn load() -> Result<Self, DeviceError> {
+        let mut functions = BTreeMap::new();
+        for (_, image) in EMBEDDED {
+            let mut module = std::ptr::null_mut();
+            // SAFETY: a whole fatbin, embedded at build time.
+            let result = unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
+            check(result, "loading kernels")?;
+            for function in functions_of(module)? {
+                functions.insert(name_of(function)?, Function(function));
+            }
+        }
+        Ok(Self { functions })
+    }
+
+    /// The kernel of this name.
+    pub(crate) fn find(&self, name: &str) -> Result<Function, DeviceError> {
+        self.functions
+            .get(name)
+            .copied()
+            .ok_or_else(|| DeviceError::Lost {
+                device: "cuda".into(),
+                message: format!(
+                    "this build has no kernel {name}; run `cargo xtask kernels` and build again"
+                ),
+            })
+    }
+}
+
+fn functions_of(module: sys::CUmodule) -> Result<Vec<sys::CUfunction>, DeviceError> {
+    let mut count = 0;
+    // SAFETY: a loaded module and a valid out-pointer.
+    let result = unsafe { sys::cuModuleGetFunctionCount(&raw mut count, module) };
+    check(result, "counting kernels")?;
+    let mut functions = vec![std::ptr::null_mut(); count as usize];
+    // SAFETY: room for `count` handles.
+    let result = unsafe { sys::cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, module) };
+    check(result, "listing kernels")?;
+    Ok(functions)
+}
+
+fn name_of(function: sys::CUfunction) -> Result<String, DeviceError> {
+    let mut name = std::ptr::null();
+    // SAFETY: a listed function; the driver stores the address of its name.
+    let result = unsafe { sys::cuFuncGetName(&raw mut name, function) };
+    check(result, "asking a kernel's name")?;
+    // SAFETY: zero-terminated, alive as long as the module, which is never unloaded.
+    let name: CString = unsafe { std::ffi::CStr::from_ptr(name) }.to_owned();
+    // Load now, not at the first launch.
+    // SAFETY: a listed function.
+    let result = unsafe { sys::cuFuncLoad(function) };
+    check(result, "loading a kernel")?;
+    Ok(name.to_string_lossy().into_owned())
+}
