@@ -46,8 +46,9 @@ pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<ExitCode> {
     };
     let contenders = prepare(root, &folder, &model, &settings)?;
     idle::wait(settings.patience)?;
-    let speed = bandwidth::read(settings.threads);
+    let speed_before = bandwidth::read(settings.threads);
     let results = measure(&contenders, &settings, &folder)?;
+    let speed = bandwidth::read(settings.threads).max(speed_before);
     let floor = floor::of(&model, speed, settings.threads)?;
     let facts = machine::facts(root, settings.threads, &model, speed)?;
     let section = report::section(&results, &contenders, floor.as_ref(), &facts);
@@ -69,7 +70,8 @@ fn prepare(
     let wanted = |name: &str| settings.only.as_deref().is_none_or(|only| only == name);
     let mut contenders = Vec::new();
     if wanted("ours") {
-        contenders.push(ours::prepare(root, model, settings.threads)?);
+        let binary = settings.binary.as_deref();
+        contenders.push(ours::prepare(root, binary, model, settings.threads)?);
     }
     if wanted("llama-cpp") {
         let peer = llama_cpp::prepare(folder, model, settings.threads, settings.jobs)?;

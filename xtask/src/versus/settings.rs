@@ -14,6 +14,10 @@ const FLAGS: &[FlagSpec] = &[
         "model",
         "A GGUF file; the default model is fetched when left out.",
     ),
+    FlagSpec::text(
+        "binary",
+        "Our binary; the release build is made and used when left out.",
+    ),
     FlagSpec::integer(
         "jobs",
         "Compiler processes while the peer is built; all cores when left out.",
@@ -52,6 +56,7 @@ pub(crate) struct Settings {
     pub(crate) threads: usize,
     pub(crate) runs: usize,
     pub(crate) model: Option<PathBuf>,
+    pub(crate) binary: Option<PathBuf>,
     pub(crate) jobs: usize,
     pub(crate) patience: u64,
     pub(crate) only: Option<String>,
@@ -78,6 +83,7 @@ impl Settings {
             threads: count("threads", cores),
             runs: count("runs", 5),
             model: parsed.text("model").map(PathBuf::from),
+            binary: parsed.text("binary").map(PathBuf::from),
             jobs: count("jobs", cores),
             patience: count("patience", 0) as u64,
             only: parsed.text("only").map(str::to_owned),
