@@ -167,7 +167,7 @@ impl Engine {
                     self.clients.remove(&id);
                     self.scheduler
                         .cancel(id, FinishReason::Abort(Abort::Cancelled));
-                    self.active.send_replace(self.clients.len());
+                    self.announce();
                 }
             }
             Command::Flush(done) => {
@@ -225,7 +225,7 @@ impl Engine {
             }
         }
         self.shared.inbox.fetch_sub(1, Ordering::AcqRel);
-        self.active.send_replace(self.clients.len());
+        self.announce();
     }
 
     fn emit(&mut self, progress: Vec<Progress>) {
@@ -259,7 +259,6 @@ impl Engine {
     fn forget(&mut self, id: SequenceId) {
         if let Some(client) = self.clients.remove(&id) {
             self.keys.remove(&client.key);
-            self.active.send_replace(self.clients.len());
         }
     }
 
@@ -279,6 +278,12 @@ impl Engine {
         }
     }
 
+    /// Tells who waits for idleness how many requests there are; steps still in flight count as one.
+    fn announce(&self) {
+        let unfinished = usize::from(!self.scheduler.is_idle());
+        self.active.send_replace(self.clients.len().max(unfinished));
+    }
+
     fn publish(&self) {
         let scheduler = self.scheduler.stats();
         self.shared
@@ -293,6 +298,7 @@ impl Engine {
             .stats
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = stats;
+        self.announce();
     }
 }
 

@@ -189,7 +189,7 @@ async fn integer_activations_stay_near_the_reference() {
     let Some(references) = references() else {
         return;
     };
-    let Some((engine, _thread)) = start(Activations::Int8, KvPrecision::F16, 64) else {
+    let Some((engine, _thread)) = start(Activations::Int16, KvPrecision::F16, 64) else {
         return;
     };
     for (case, reference) in references.iter().enumerate() {
@@ -216,14 +216,14 @@ async fn greedy_tokens_are_the_same_alone_in_a_batch_and_in_any_chunks() {
     let Some(references) = references() else {
         return;
     };
-    let Some((engine, _thread)) = start(Activations::Int8, KvPrecision::F16, 64) else {
+    let Some((engine, _thread)) = start(Activations::Int16, KvPrecision::F16, 64) else {
         return;
     };
     let mut alone = Vec::new();
     for reference in &references {
         alone.push(greedy(&engine, &reference.ids, 24).await.tokens);
     }
-    let Some((chunked, _other)) = start(Activations::Int8, KvPrecision::F16, 7) else {
+    let Some((chunked, _other)) = start(Activations::Int16, KvPrecision::F16, 7) else {
         return;
     };
     let together: Vec<_> = (0..32)

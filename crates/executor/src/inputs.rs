@@ -1,5 +1,5 @@
 use ops::{DeviceError, ResolveTokens, SampleParams, Staging};
-use scheduler::{PageSize, RowInput, RowPlan, Sample, StepPlan};
+use scheduler::{PageSize, Row, RowInput, RowPlan, Sample, StepPlan};
 use tensor::{DType, Element, View};
 
 use crate::tables::Tables;
@@ -112,6 +112,39 @@ impl StepInputs {
             table_rows: cleared(&mut self.table_rows),
             ..Self::default()
         };
+    }
+
+    /// True when every row has one token and nothing of a prompt is scored: the kind of step that graphs hold.
+    pub(crate) fn only_decodes(&self) -> bool {
+        let sampled = self.sampled.indices.len();
+        self.max_query == 1 && sampled == self.table_rows.len() && self.scored.is_empty()
+    }
+
+    /// A step of `rows` rows that all rest on the dummy page.
+    pub(crate) fn rest(&mut self, rows: usize) {
+        self.clear();
+        self.starts.push(0);
+        self.max_query = 1;
+        self.pad(rows);
+    }
+
+    /// Fills a decoding step up to `rows` rows with the dummy row, whose results nobody reads.
+    pub(crate) fn pad(&mut self, rows: usize) {
+        let dummy = Row::DUMMY.0;
+        for row in self.table_rows.len()..rows {
+            self.ids.push(0);
+            self.positions.push(0);
+            self.slots.push(0);
+            self.starts.push(row as u32 + 1);
+            self.lengths.push(1);
+            self.table_rows.push(dummy);
+            self.sampled.indices.push(row as u32);
+            self.sampled.table_rows.push(dummy);
+            self.sampled.positions.push(0);
+            self.sampled.params.push(SampleParams::GREEDY);
+            self.sampled.temperatures.push(0.0);
+            self.sampled.chosen.push(Vec::new());
+        }
     }
 
     fn take_pages(&mut self, row: &RowPlan, tables: &mut Tables) {

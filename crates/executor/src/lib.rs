@@ -3,8 +3,10 @@
 //! A rank thread owns its device, the model's weights and the KV memory; it runs plans in the order submitted and never
 //! decides anything. Which sequence runs when is the scheduler's business, what a token means is the text layer's.
 
+mod compute;
 mod config;
 mod error;
+mod graphs;
 mod inputs;
 mod kv_memory;
 mod local;

@@ -3,6 +3,7 @@ use ops::{DryRun, KvCache, OpError, RaggedBatch};
 use tensor::{Buffer, DType, Scratch};
 
 use crate::ExecutorConfig;
+use crate::compute::StepMemory;
 use crate::sampler::SCORED_AT_ONCE;
 
 /// What the memory of a device goes to.
@@ -64,16 +65,17 @@ pub fn measure_scratch(
         kv: &kv,
     };
     let scope = scratch.scope();
-    let mut _ids = scope.matrix(1, tokens, DType::U32);
-    let mut hidden = scope.matrix(tokens, spec.hidden, activation);
-    model.forward(&step, hidden.reborrow())?;
-    let sampled = rows.max(SCORED_AT_ONCE);
-    let inner = scope.scope();
-    let mut logits = inner.matrix(sampled, spec.vocabulary, DType::F32);
-    let gathered = inner.matrix(sampled, spec.hidden, activation);
-    model.head(&DryRun, &scratch, gathered.view(), logits.reborrow())?;
-    // Sampled tokens, their log-probabilities and the top ones.
-    inner.matrix(sampled, 3 * MAX_SCORES, DType::F32);
+    let mut memory = StepMemory::take(&scope, model, (tokens, rows), activation);
+    model.forward(&step, memory.hidden.reborrow())?;
+    {
+        // Scoring a slice of a prompt, or the sampled rows, with as many scores as a client may ask.
+        let scored = rows.max(SCORED_AT_ONCE);
+        let inner = scope.scope();
+        let mut logits = inner.matrix(SCORED_AT_ONCE, spec.vocabulary, DType::F32);
+        let gathered = inner.matrix(SCORED_AT_ONCE, spec.hidden, activation);
+        model.head(&DryRun, &scratch, gathered.view(), logits.reborrow())?;
+        inner.matrix(scored, 3 * MAX_SCORES, DType::F32);
+    }
     Ok(scratch.peak())
 }
 

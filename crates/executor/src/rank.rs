@@ -1,9 +1,10 @@
-use models::{Model, Step};
 use ops::op::{CountTokens, UpdatePages};
-use ops::{Device, DeviceError, RaggedBatch, Readback, ResolveTokens, Staging};
+use ops::{Device, DeviceError, Readback, Staging};
 use scheduler::{PageCopy, PageSize, StepPlan};
-use tensor::{DType, Scratch, View};
+use tensor::{DType, Scratch, View, ViewMut};
 
+use crate::compute::{Compute, StagedTokens, StepMemory};
+use crate::graphs::Graphs;
 use crate::inputs::{Packed, Packer, StepInputs};
 use crate::kv_memory::KvMemory;
 use crate::memory_plan::MAX_SCORES;
@@ -15,28 +16,58 @@ use crate::{DeviceLost, ExecutorConfig, MemoryPlan, measure_scratch};
 /// One device, the model's weights on it, and the memory that steps use.
 pub struct Rank {
     device: Box<dyn Device>,
-    model: Box<dyn Model>,
+    model: Box<dyn models::Model>,
     page_size: PageSize,
     scratch: Scratch,
     kv: KvMemory,
     tables: Tables,
-    staging: Box<dyn Staging>,
-    staging_bytes: usize,
+    /// What every step reads, at addresses that never change.
+    inputs: Channel,
+    /// What some steps read besides; grows when a step needs more.
+    extras: Channel,
     /// What the results of any step take that scores no prompt.
     readback_bytes: usize,
-    inputs: StepInputs,
-    packer: Packer,
+    step: StepInputs,
+    graphs: Graphs,
     memory: MemoryPlan,
 }
 
-/// Where the arrays that every step has were staged.
+/// Host arrays and the staging memory that brings them to the device.
+struct Channel {
+    staging: Box<dyn Staging>,
+    bytes: usize,
+    packer: Packer,
+}
+
+impl Channel {
+    fn new(device: &dyn Device, bytes: usize) -> Result<Self, DeviceError> {
+        let staging = device.staging(bytes)?;
+        Ok(Self {
+            staging,
+            bytes,
+            packer: Packer::default(),
+        })
+    }
+
+    /// Brings everything packed to the device, making room first if need be.
+    fn send(&mut self, device: &dyn Device) -> Result<(), DeviceError> {
+        if self.packer.len() > self.bytes {
+            *self = Self {
+                packer: std::mem::take(&mut self.packer),
+                ..Self::new(device, self.packer.len().next_power_of_two())?
+            };
+        }
+        if self.packer.len() > 0 {
+            self.packer.send(self.staging.as_mut())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Where the arrays of a step were staged.
 struct Staged {
-    ids: Packed,
-    positions: Packed,
-    slots: Packed,
-    starts: Packed,
-    lengths: Packed,
-    table_rows: Packed,
+    tokens: StagedTokens,
     sampling: StagedSampling,
     scores: Vec<StagedScores>,
     pages: Option<[Packed; 3]>,
@@ -47,16 +78,13 @@ impl Rank {
     /// Takes all memory that steps will ever need.
     pub fn new(
         device: Box<dyn Device>,
-        model: Box<dyn Model>,
+        model: Box<dyn models::Model>,
         config: &ExecutorConfig,
     ) -> Result<Self, DeviceLost> {
-        let activation = device.info().activation;
-        let scratch_bytes = measure_scratch(model.as_ref(), config, activation)?;
+        let scratch_bytes = measure_scratch(model.as_ref(), config, device.info().activation)?;
         let scratch = Scratch::new(device.allocate(scratch_bytes, "scratch")?);
         let kv = KvMemory::allocate(device.as_ref(), model.spec(), config)?;
         let tables = Tables::allocate(device.as_ref(), config, model.spec().vocabulary)?;
-        let staging_bytes = 64 * 1024 + 16 * config.max_step_tokens + 128 * config.max_rows;
-        let staging = device.staging(staging_bytes)?;
         let memory = MemoryPlan {
             weights: model.weight_bytes(),
             scratch: scratch_bytes,
@@ -65,18 +93,19 @@ impl Rank {
         };
         let page_size = PageSize::new(config.page_size as u32)
             .ok_or_else(|| DeviceLost::because("a page has at least one token"))?;
+        let input_bytes = 4096 + 16 * config.max_step_tokens + 128 * (config.max_rows + 1);
         Ok(Self {
+            inputs: Channel::new(device.as_ref(), input_bytes)?,
+            extras: Channel::new(device.as_ref(), 64 * 1024)?,
             device,
             model,
             page_size,
             scratch,
             kv,
             tables,
-            staging,
-            staging_bytes,
             readback_bytes: sampled_bytes(config.max_rows),
-            inputs: StepInputs::default(),
-            packer: Packer::default(),
+            step: StepInputs::default(),
+            graphs: Graphs::default(),
             memory,
         })
     }
@@ -91,6 +120,46 @@ impl Rank {
         self.device.as_ref()
     }
 
+    /// Captures decoding steps of these row counts; true when the device keeps graphs.
+    ///
+    /// `progress` is told the row count before each capture.
+    pub fn capture(
+        &mut self,
+        buckets: &[usize],
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<bool, DeviceLost> {
+        for &rows in buckets.iter().rev() {
+            progress(rows);
+            self.step.rest(rows);
+            let staged = self.stage()?;
+            // Once for real: whatever a library sets up at a first call must not be captured.
+            self.compute(&staged.tokens, None)?;
+            let caches = self.kv.caches();
+            let (device, scratch) = (self.device.as_ref(), &self.scratch);
+            let compute = Compute {
+                device,
+                model: self.model.as_ref(),
+                scratch,
+                caches: &caches,
+                tables: &self.tables,
+                inputs: self.inputs.staging.device(),
+                staged: &staged.tokens,
+                page_size: self.page_size.tokens() as usize,
+            };
+            let captured = device.capture(&mut || {
+                let scope = scratch.scope();
+                let counts = (rows, rows);
+                let dtype = device.info().activation;
+                compute.run(&mut StepMemory::take(&scope, compute.model, counts, dtype))
+            })?;
+            let Some(graph) = captured else {
+                return Ok(false);
+            };
+            self.graphs.insert(rows, graph);
+        }
+        Ok(!buckets.is_empty())
+    }
+
     /// Memory for the results of a step; one is needed for each step in flight.
     pub(crate) fn new_readback(&self) -> Result<Box<dyn Readback>, DeviceError> {
         self.device.readback(self.readback_bytes)
@@ -98,13 +167,16 @@ impl Rank {
 
     /// A step that scores much of a prompt gets more room; later steps keep it.
     fn with_room(&self, readback: Box<dyn Readback>) -> Result<Box<dyn Readback>, DeviceError> {
-        let scored = &self.inputs.scored;
+        let scored = &self.step.scored;
         if scored.is_empty() {
             return Ok(readback);
         }
-        let columns = scored.iter().map(|token| 2 * token.top + token.chosen.len() + 1);
+        let columns = scored
+            .iter()
+            .map(|token| 2 * token.top + token.chosen.len() + 1);
         let widest = columns.max().unwrap_or(0);
-        self.device.readback(self.readback_bytes + scored_bytes(scored.len(), widest))
+        self.device
+            .readback(self.readback_bytes + scored_bytes(scored.len(), widest))
     }
 
     /// Enqueues one step.
@@ -113,13 +185,22 @@ impl Rank {
         plan: &StepPlan,
         readback: Box<dyn Readback>,
     ) -> Result<Pending, DeviceLost> {
-        self.inputs.collect(plan, &mut self.tables, self.page_size);
+        self.step.collect(plan, &mut self.tables, self.page_size);
+        let bucket = if self.step.only_decodes() {
+            self.graphs.bucket(plan.rows.len())
+        } else {
+            None
+        };
+        if let Some(rows) = bucket {
+            self.step.pad(rows);
+        }
         let mut readback = self.with_room(readback)?;
         let mut shape = OutcomeShape::of(plan, &self.tables);
         self.copy_pages(&plan.copies)?;
         let staged = self.stage()?;
         self.update_tables(&staged)?;
-        self.forward_and_sample(&staged, readback.as_mut(), &mut shape)?;
+        self.compute(&staged.tokens, bucket)?;
+        self.sample(&staged, readback.as_mut(), &mut shape)?;
         readback.seal()?;
         Ok(Pending {
             id: plan.id,
@@ -129,67 +210,67 @@ impl Rank {
     }
 
     fn stage(&mut self) -> Result<Staged, DeviceLost> {
-        let (inputs, packer) = (&self.inputs, &mut self.packer);
+        let step = &self.step;
+        let (packer, extras) = (&mut self.inputs.packer, &mut self.extras.packer);
         packer.clear();
-        let pages = &inputs.pages;
-        let counted = &inputs.counted;
-        let staged = Staged {
-            ids: packer.row(&inputs.ids),
-            positions: packer.row(&inputs.positions),
-            slots: packer.row(&inputs.slots),
-            starts: packer.row(&inputs.starts),
-            lengths: packer.row(&inputs.lengths),
-            table_rows: packer.row(&inputs.table_rows),
-            sampling: StagedSampling::pack(inputs, packer),
-            scores: StagedScores::pack(&inputs.scored, packer),
-            pages: (!pages.rows.is_empty()).then(|| {
-                [
-                    packer.row(&pages.rows),
-                    packer.row(&pages.columns),
-                    packer.row(&pages.pages),
-                ]
-            }),
-            counted: (!counted.clear.is_empty()).then(|| {
-                [
-                    packer.row(&counted.clear),
-                    packer.row(&counted.rows),
-                    packer.row(&counted.tokens),
-                ]
-            }),
+        extras.clear();
+        let tokens = StagedTokens {
+            ids: packer.row(&step.ids),
+            positions: packer.row(&step.positions),
+            slots: packer.row(&step.slots),
+            starts: packer.row(&step.starts),
+            lengths: packer.row(&step.lengths),
+            table_rows: packer.row(&step.table_rows),
+            indices: packer.row(&step.sampled.indices),
+            tokens: step.ids.len(),
+            sampled: step.sampled.indices.len(),
+            max_query: step.max_query,
         };
-        if packer.len() > self.staging_bytes {
-            self.staging_bytes = packer.len().next_power_of_two();
-            self.staging = self.device.staging(self.staging_bytes)?;
-        }
-        packer.send(self.staging.as_mut())?;
+        let mut triple = |present: bool, arrays: [&[u32]; 3]| {
+            present.then(|| arrays.map(|array| extras.row(array)))
+        };
+        let (pages, counted) = (&step.pages, &step.counted);
+        let pages = triple(
+            !pages.rows.is_empty(),
+            [&pages.rows, &pages.columns, &pages.pages],
+        );
+        let counted = triple(
+            !counted.clear.is_empty(),
+            [&counted.clear, &counted.rows, &counted.tokens],
+        );
+        let staged = Staged {
+            tokens,
+            sampling: StagedSampling::pack(step, packer, extras),
+            scores: StagedScores::pack(&step.scored, extras),
+            pages,
+            counted,
+        };
+        self.inputs.send(self.device.as_ref())?;
+        self.extras.send(self.device.as_ref())?;
         Ok(staged)
     }
 
     fn update_tables(&mut self, staged: &Staged) -> Result<(), DeviceLost> {
-        let (kernels, device) = (self.device.kernels(), self.staging.device());
-        if let Some([rows, columns, pages]) = &staged.pages {
+        let (kernels, extras) = (self.device.kernels(), self.extras.staging.device());
+        let (rows, columns, vocabulary) = (
+            self.tables.rows,
+            self.tables.columns,
+            self.tables.vocabulary,
+        );
+        if let Some([table_rows, places, pages]) = &staged.pages {
             kernels.update_pages(UpdatePages {
-                rows: rows.view(device),
-                columns: columns.view(device),
-                pages: pages.view(device),
-                table: self.tables.pages.view_mut(
-                    0,
-                    self.tables.rows,
-                    self.tables.columns,
-                    DType::U32,
-                ),
+                rows: table_rows.view(extras),
+                columns: places.view(extras),
+                pages: pages.view(extras),
+                table: self.tables.pages.view_mut(0, rows, columns, DType::U32),
             })?;
         }
-        if let Some([clear, rows, tokens]) = &staged.counted {
-            let (table_rows, vocabulary) = (self.tables.rows, self.tables.vocabulary);
+        if let Some([clear, table_rows, tokens]) = &staged.counted {
             kernels.count_tokens(CountTokens {
-                clear: clear.view(device),
-                rows: rows.view(device),
-                tokens: tokens.view(device),
-                counts: self
-                    .tables
-                    .counts
-                    .view_mut(0, table_rows, vocabulary, DType::U16),
+                clear: clear.view(extras),
+                rows: table_rows.view(extras),
+                tokens: tokens.view(extras),
+                counts: self.tables.counts.view_mut(0, rows, vocabulary, DType::U16),
             })?;
         }
         Ok(())
@@ -208,63 +289,54 @@ impl Rank {
         Ok(())
     }
 
-    fn forward_and_sample(
+    /// From staged inputs to logits: by replaying the graph of `bucket` rows, or kernel by kernel.
+    fn compute(&mut self, staged: &StagedTokens, bucket: Option<usize>) -> Result<(), DeviceLost> {
+        if let Some(rows) = bucket {
+            return Ok(self.graphs.replay(rows)?);
+        }
+        let caches = self.kv.caches();
+        let compute = Compute {
+            device: self.device.as_ref(),
+            model: self.model.as_ref(),
+            scratch: &self.scratch,
+            caches: &caches,
+            tables: &self.tables,
+            inputs: self.inputs.staging.device(),
+            staged,
+            page_size: self.page_size.tokens() as usize,
+        };
+        let scope = self.scratch.scope();
+        let (counts, dtype) = (
+            (staged.tokens, staged.sampled),
+            self.device.info().activation,
+        );
+        Ok(compute.run(&mut StepMemory::take(&scope, compute.model, counts, dtype))?)
+    }
+
+    /// From logits to tokens on their way to the host. The step's memory is found again by taking it again.
+    fn sample(
         &mut self,
         staged: &Staged,
         readback: &mut dyn Readback,
         shape: &mut OutcomeShape,
     ) -> Result<(), DeviceLost> {
-        let kernels = self.device.kernels();
-        let inputs = self.staging.device();
-        let activation = self.device.info().activation;
         let scope = self.scratch.scope();
-        let tokens = self.inputs.ids.len();
-        let mut ids = scope.matrix(1, tokens, DType::U32);
-        kernels.resolve_tokens(ResolveTokens {
-            staged: staged.ids.view(inputs),
-            last: self.tables.last.view(0, 1, self.tables.rows, DType::U32),
-            out: ids.reborrow(),
-        })?;
-        let mut hidden = scope.matrix(tokens, self.model.spec().hidden, activation);
-        let caches = self.kv.caches();
-        let step = Step {
-            kernels,
-            scratch: &self.scratch,
-            dtype: activation,
-            ids: ids.view(),
-            positions: staged.positions.view(inputs),
-            slots: staged.slots.view(inputs),
-            batch: RaggedBatch {
-                starts: staged.starts.view(inputs),
-                lengths: staged.lengths.view(inputs),
-                table_rows: staged.table_rows.view(inputs),
-                page_table: self.tables.pages.view(
-                    0,
-                    self.tables.rows,
-                    self.tables.columns,
-                    DType::U32,
-                ),
-                page_size: self.page_size.tokens() as usize,
-                max_query: self.inputs.max_query,
-            },
-            kv: &caches,
-        };
-        self.model.forward(&step, hidden.reborrow())?;
+        let counts = (staged.tokens.tokens, staged.tokens.sampled);
+        let dtype = self.device.info().activation;
+        let StepMemory {
+            hidden, mut logits, ..
+        } = StepMemory::take(&scope, self.model.as_ref(), counts, dtype);
         let mut sampler = Sampler {
-            kernels,
+            kernels: self.device.kernels(),
             scratch: &self.scratch,
             model: self.model.as_ref(),
-            hidden: hidden.view(),
-            staged: inputs,
+            inputs: self.inputs.staging.device(),
+            extras: self.extras.staging.device(),
             fetched: 0,
         };
-        sampler.sample(&staged.sampling, &mut self.tables, readback, shape)?;
-        sampler.score_prompt(
-            &staged.scores,
-            readback,
-            shape,
-            self.model.spec().vocabulary,
-        )
+        let tables = &mut self.tables;
+        sampler.sample(logits.reborrow(), &staged.sampling, tables, readback, shape)?;
+        sampler.score_prompt(hidden.view(), &staged.scores, readback, shape)
     }
 }
 
@@ -284,11 +356,11 @@ fn scored_bytes(tokens: usize, columns: usize) -> usize {
 
 /// Two ranges of one matrix that do not overlap: one to read, one to write.
 fn two_row_ranges(
-    matrix: tensor::ViewMut<'_>,
+    matrix: ViewMut<'_>,
     from: usize,
     to: usize,
     rows: usize,
-) -> (View<'_>, tensor::ViewMut<'_>) {
+) -> (View<'_>, ViewMut<'_>) {
     if from < to {
         let (upper, lower) = matrix.split_rows(to);
         (

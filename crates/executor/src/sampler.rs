@@ -1,7 +1,7 @@
 use models::Model;
 use ops::op::CountTokens;
 use ops::{
-    EditLogits, GatherRows, Kernels, LogProbs, OpError, Penalise, Readback, Sample, SampleParams,
+    EditLogits, GatherRows, Kernels, LogProbs, Penalise, Readback, Sample, SampleParams,
     TopLogProbs,
 };
 use tensor::{DType, Scratch, View, ViewMut};
@@ -16,7 +16,6 @@ pub(crate) const SCORED_AT_ONCE: usize = 32;
 
 /// Where the arrays of the rows that sample were staged.
 pub(crate) struct StagedSampling {
-    indices: Packed,
     table_rows: Packed,
     positions: Packed,
     params: Packed,
@@ -30,26 +29,25 @@ pub(crate) struct StagedSampling {
 }
 
 impl StagedSampling {
-    pub(crate) fn pack(inputs: &StepInputs, packer: &mut Packer) -> Self {
+    pub(crate) fn pack(inputs: &StepInputs, packer: &mut Packer, extras: &mut Packer) -> Self {
         let sampled = &inputs.sampled;
         let count = sampled.indices.len();
         let params: Vec<u8> = bytemuck::cast_slice(&sampled.params).to_vec();
         let edits = &inputs.edits;
         Self {
-            indices: packer.row(&sampled.indices),
             table_rows: packer.row(&sampled.table_rows),
             positions: packer.row(&sampled.positions),
             params: packer.matrix(&params, count),
             temperatures: packer.row(&sampled.temperatures),
-            chosen: padded(sampled.chosen.iter().map(Vec::as_slice), packer),
+            chosen: padded(sampled.chosen.iter().map(Vec::as_slice), extras),
             edits: (!edits.rows.is_empty()).then(|| {
                 [
-                    packer.row(&edits.rows),
-                    packer.row(&edits.tokens),
-                    packer.row(&edits.values),
+                    extras.row(&edits.rows),
+                    extras.row(&edits.tokens),
+                    extras.row(&edits.values),
                 ]
             }),
-            nothing: packer.row::<u32>(&[]),
+            nothing: extras.row::<u32>(&[]),
             count,
             penalised: sampled.params.iter().any(SampleParams::penalises),
             top: sampled.top,
@@ -116,10 +114,10 @@ pub(crate) struct Sampler<'a> {
     pub(crate) kernels: &'a dyn Kernels,
     pub(crate) scratch: &'a Scratch,
     pub(crate) model: &'a dyn Model,
-    /// `[tokens, hidden]`: what the forward left.
-    pub(crate) hidden: View<'a>,
-    /// The step's staged inputs.
-    pub(crate) staged: View<'a>,
+    /// What every step stages.
+    pub(crate) inputs: View<'a>,
+    /// What some steps stage besides.
+    pub(crate) extras: View<'a>,
     /// Bytes of the readback in use.
     pub(crate) fetched: usize,
 }
@@ -128,54 +126,53 @@ impl Sampler<'_> {
     /// Draws the sampled rows' tokens and starts their way to the host.
     pub(crate) fn sample(
         &mut self,
+        mut logits: ViewMut<'_>,
         sampling: &StagedSampling,
         tables: &mut Tables,
         readback: &mut dyn Readback,
         shape: &mut OutcomeShape,
     ) -> Result<(), DeviceLost> {
-        let (count, vocabulary) = (sampling.count, tables.vocabulary);
-        if count == 0 {
+        if sampling.count == 0 {
             return Ok(());
         }
-        let staged = self.staged;
+        let (inputs, extras, vocabulary) = (self.inputs, self.extras, tables.vocabulary);
         let scope = self.scratch.scope();
-        let mut logits = scope.matrix(count, vocabulary, DType::F32);
-        let mut tokens = scope.matrix(1, count, DType::U32);
-        self.logits(sampling.indices.view(staged), logits.reborrow())?;
-        if let Some([rows, columns, values]) = &sampling.edits {
-            let (rows, tokens, values) =
-                (rows.view(staged), columns.view(staged), values.view(staged));
+        let mut tokens = scope.matrix(1, sampling.count, DType::U32);
+        if let Some(edits) = &sampling.edits {
+            let [rows, tokens, values] = edits.each_ref().map(|packed| packed.view(extras));
+            let logits = logits.reborrow();
             self.kernels.edit_logits(EditLogits {
                 rows,
                 tokens,
                 values,
-                logits: logits.reborrow(),
+                logits,
             })?;
         }
         let (params, table_rows) = (
-            sampling.params.view(staged),
-            sampling.table_rows.view(staged),
+            sampling.params.view(inputs),
+            sampling.table_rows.view(inputs),
         );
         if sampling.penalised {
             let counts = tables.counts.view(0, tables.rows, vocabulary, DType::U16);
+            let logits = logits.reborrow();
             self.kernels.penalise(Penalise {
                 counts,
                 table_rows,
                 params,
-                logits: logits.reborrow(),
+                logits,
             })?;
         }
         self.kernels.sample(Sample {
             logits: logits.view(),
             params,
-            positions: sampling.positions.view(staged),
+            positions: sampling.positions.view(inputs),
             table_rows,
             out: tokens.reborrow(),
             last: tables.last.view_mut(0, 1, tables.rows, DType::U32),
         })?;
         if sampling.penalised {
             self.kernels.count_tokens(CountTokens {
-                clear: sampling.nothing.view(staged),
+                clear: sampling.nothing.view(extras),
                 rows: table_rows,
                 tokens: tokens.view(),
                 counts: tables
@@ -186,49 +183,46 @@ impl Sampler<'_> {
         shape.tokens = self.fetch(tokens.view(), readback)?;
         if let Some(top) = sampling.top {
             let targets = Targets {
-                own: tokens.view().cast(0, count, 1, DType::U32),
-                chosen: sampling.chosen.view(staged),
-                temperatures: sampling.temperatures.view(staged),
+                own: tokens.view().cast(0, sampling.count, 1, DType::U32),
+                chosen: sampling.chosen.view(extras),
+                temperatures: sampling.temperatures.view(inputs),
             };
             shape.sampled = Some(self.score(logits.view(), &targets, top, readback)?);
         }
         Ok(())
     }
 
-    /// Scores prompt tokens, some at a time.
+    /// Scores prompt tokens, some at a time; `hidden` is what the forward left.
     pub(crate) fn score_prompt(
         &mut self,
+        hidden: View<'_>,
         slices: &[StagedScores],
         readback: &mut dyn Readback,
         shape: &mut OutcomeShape,
-        vocabulary: usize,
     ) -> Result<(), DeviceLost> {
+        let extras = self.extras;
         for slice in slices {
             let scope = self.scratch.scope();
+            let vocabulary = self.model.spec().vocabulary;
             let mut logits = scope.matrix(slice.count, vocabulary, DType::F32);
-            self.logits(slice.indices.view(self.staged), logits.reborrow())?;
+            let mut rows = scope.matrix(slice.count, hidden.cols(), hidden.dtype());
+            self.kernels.gather_rows(GatherRows {
+                x: hidden,
+                indices: slice.indices.view(extras),
+                out: rows.reborrow(),
+            })?;
+            self.model
+                .head(self.kernels, self.scratch, rows.view(), logits.reborrow())?;
             let targets = Targets {
-                own: slice.own.view(self.staged),
-                chosen: slice.chosen.view(self.staged),
-                temperatures: slice.temperatures.view(self.staged),
+                own: slice.own.view(extras),
+                chosen: slice.chosen.view(extras),
+                temperatures: slice.temperatures.view(extras),
             };
             shape
                 .scored
                 .push(self.score(logits.view(), &targets, slice.top, readback)?);
         }
         Ok(())
-    }
-
-    fn logits(&self, indices: View<'_>, logits: ViewMut<'_>) -> Result<(), OpError> {
-        let scope = self.scratch.scope();
-        let mut rows = scope.matrix(indices.cols(), self.hidden.cols(), self.hidden.dtype());
-        self.kernels.gather_rows(GatherRows {
-            x: self.hidden,
-            indices,
-            out: rows.reborrow(),
-        })?;
-        self.model
-            .head(self.kernels, self.scratch, rows.view(), logits)
     }
 
     fn score(
