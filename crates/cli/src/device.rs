@@ -1,23 +1,57 @@
 //! Choosing and opening the device.
 
 use cpu::{Activations, CpuDevice, CpuOptions, KvPrecision};
+use cuda::{Absent, CudaOptions};
 use flags::Parsed;
 use ops::Device;
 
 use crate::launch::ConfigError;
 
-/// Opens the device that the arguments name.
+/// Prompt tokens of a step on the largest GPU, and rows that join it.
+const LARGEST_CHUNK: i64 = 16384;
+const MOST_ROWS: i64 = 4096;
+
+/// Opens the device that the arguments name; `auto` takes a GPU that can be used.
 pub(crate) fn open(parsed: &Parsed) -> Result<Box<dyn Device>, ConfigError> {
-    let device = parsed.text("device").unwrap_or("auto");
-    if device == "cuda" {
-        let offered = &["auto", "cpu"];
-        return Err(ConfigError::NotOffered {
-            flag: "--device",
-            value: device.into(),
-            offered,
-        });
+    let wanted = parsed.text("device").unwrap_or("auto");
+    if wanted != "cpu" {
+        match cuda::open(&cuda_options(parsed)) {
+            Ok(device) => return Ok(Box::new(device)),
+            Err(absent) if wanted == "cuda" => {
+                return Err(ConfigError::NoGpu {
+                    reason: absent.to_string(),
+                });
+            }
+            Err(absent @ (Absent::TooOld { .. } | Absent::Device(_))) => {
+                tracing::warn!("the CPU is used: {absent}");
+            }
+            Err(absent) => tracing::debug!("the CPU is used: {absent}"),
+        }
     }
     Ok(Box::new(CpuDevice::new(&cpu_options(parsed)?)))
+}
+
+fn cuda_options(parsed: &Parsed) -> CudaOptions {
+    let eight_bits = parsed.text("kv-cache-dtype") == Some("fp8_e4m3");
+    let rows = parsed
+        .integer("max-running-requests")
+        .unwrap_or(MOST_ROWS)
+        .max(1);
+    let chunk = match parsed.integer("chunked-prefill-size") {
+        Some(tokens) if tokens > 0 => tokens,
+        // prompts that are never split may be as long as they like; the longest are not tuned for
+        Some(_) => 2 * LARGEST_CHUNK,
+        None => LARGEST_CHUNK,
+    };
+    CudaOptions {
+        library_folders: Vec::new(),
+        kv: if eight_bits {
+            cuda::KvPrecision::F8E4M3
+        } else {
+            cuda::KvPrecision::BF16
+        },
+        max_step_tokens: chunk.saturating_add(rows) as usize,
+    }
 }
 
 fn cpu_options(parsed: &Parsed) -> Result<CpuOptions, ConfigError> {
@@ -32,9 +66,11 @@ fn cpu_options(parsed: &Parsed) -> Result<CpuOptions, ConfigError> {
             range: "between 1 and 1024",
         })?;
     }
-    // exactness is asked for to compare with other engines, which keep keys and values in full
-    if parsed.text("cpu-activations") == Some("exact") {
-        (options.activations, options.kv) = (Activations::Exact, KvPrecision::F32);
+    match parsed.text("cpu-activations") {
+        // exactness is asked for to compare with other engines, which keep keys and values in full
+        Some("exact") => (options.activations, options.kv) = (Activations::Exact, KvPrecision::F32),
+        Some("int8") => options.activations = Activations::Int8,
+        _ => {}
     }
     Ok(options)
 }

@@ -95,6 +95,12 @@ pub(crate) enum ConfigError {
         /// What there is.
         offered: &'static [&'static str],
     },
+    /// A GPU was asked for and there is none to use.
+    #[error("--device cuda: {reason}; --device cpu runs without a GPU")]
+    NoGpu {
+        /// Why there is none.
+        reason: String,
+    },
     /// The model does not fit.
     #[error("{0}")]
     NoRoom(memory::NoRoom),

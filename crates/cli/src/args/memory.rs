@@ -6,7 +6,6 @@ use super::entry::{Entry, honoured, idle};
 
 const ONE_POOL: &str = "all layers share one pool of KV pages";
 const LRU: &str = "cached prefixes leave in the order of their last use";
-const DEVICE_TYPE: &str = "keys and values have the device's own number type";
 const NO_SAVER: &str = "device memory is held for as long as the server runs";
 
 pub(super) const ENTRIES: &[Entry] = &[
@@ -23,6 +22,24 @@ pub(super) const ENTRIES: &[Entry] = &[
         "disable-radix-cache",
         "Do not reuse prompt prefixes.",
     )),
+    honoured(
+        FlagSpec::choice(
+            "kv-cache-dtype",
+            &[
+                "auto",
+                "fp8_e5m2",
+                "fp8_e4m3",
+                "bf16",
+                "bfloat16",
+                "fp4_e2m1",
+                "mxfp8",
+                "nvfp4",
+                "fp4_mx_block16",
+            ],
+            "Number type of keys and values; a GPU can also store fp8_e4m3.",
+        )
+        .default(Preset::Text("auto")),
+    ),
     idle(
         ONE_POOL,
         FlagSpec::switch("enable-page-major-kv-layout", ""),
@@ -40,25 +57,6 @@ pub(super) const ENTRIES: &[Entry] = &[
     idle(LRU, FlagSpec::text("radix-eviction-policy-config", "")),
     idle(LRU, FlagSpec::switch("enable-session-radix-cache", "")),
     idle(LRU, FlagSpec::text("radix-cache-backend", "")),
-    idle(
-        DEVICE_TYPE,
-        FlagSpec::choice(
-            "kv-cache-dtype",
-            &[
-                "auto",
-                "fp8_e5m2",
-                "fp8_e4m3",
-                "bf16",
-                "bfloat16",
-                "fp4_e2m1",
-                "mxfp8",
-                "nvfp4",
-                "fp4_mx_block16",
-            ],
-            "",
-        )
-        .default(Preset::Text("auto")),
-    ),
     idle(NO_SAVER, FlagSpec::switch("enable-memory-saver", "")),
     idle(NO_SAVER, FlagSpec::switch("enable-weights-cpu-backup", "")),
 ];

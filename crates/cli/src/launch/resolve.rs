@@ -7,6 +7,7 @@ use executor::ExecutorConfig;
 use flags::Parsed;
 use kv::PageSize;
 use scheduler::{Mix, Order, Reuse, SchedulerConfig};
+use tensor::DType;
 
 use super::gpu;
 use super::memory::{Budget, tables};
@@ -33,6 +34,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         notices: Vec::new(),
     };
     resolver.check_offered()?;
+    resolver.kv_dtype();
     let context_length = resolver.context_length()?;
     let page_size = resolver.page_size()?;
     let chunk = resolver.chunk()?;
@@ -144,6 +146,30 @@ impl Resolver<'_> {
             });
         }
         Ok(())
+    }
+
+    /// The device has chosen; what it could not follow is said.
+    fn kv_dtype(&mut self) {
+        let used = self.here.device.kv.name();
+        let given = self.parsed.text("kv-cache-dtype").unwrap_or("auto");
+        let followed = match given {
+            "fp8_e4m3" => self.here.device.kv == DType::F8E4M3,
+            "bf16" | "bfloat16" => self.here.device.kv == DType::BF16,
+            given => given == "auto",
+        };
+        if !followed {
+            let reason = format!("keys and values are {used} on this device");
+            self.notices.push(Notice {
+                flag: "--kv-cache-dtype".into(),
+                reason,
+            });
+        }
+        let why = if followed && given != "auto" {
+            "given"
+        } else {
+            "the device's own type"
+        };
+        self.note("kv_cache_dtype", used, why);
     }
 
     fn context_length(&mut self) -> Result<u32, ConfigError> {

@@ -176,6 +176,9 @@ fn what_cannot_be_honoured_in_full_is_said() {
         policy.notices[0].to_string(),
         "--schedule-policy accepted, no effect: the policy random is not in this version, fcfs is used"
     );
+    let types = launch("--kv-cache-dtype fp8_e5m2").unwrap();
+    let line = "--kv-cache-dtype accepted, no effect: keys and values are F16 on this device";
+    assert_eq!(types.notices[0].to_string(), line);
     let small = device("cpu", 2 << 30, 1 << 30);
     let tokens = launch_on(&small, "--max-total-tokens 1M").unwrap();
     assert_eq!(tokens.notices.len(), 1);
