@@ -15,9 +15,11 @@ fn device(level: Level, threads: usize, activations: Activations, kv: KvPrecisio
 #[test]
 fn every_level_is_as_close_to_the_reference_as_the_table_asks() {
     for level in Level::available() {
-        let report = run(&device(level, 2, Activations::Int8, KvPrecision::F16));
-        println!("{}\n{report}", level.name());
-        report.assert();
+        for activations in [Activations::Int16, Activations::Int8] {
+            let report = run(&device(level, 2, activations, KvPrecision::F16));
+            println!("{} {activations:?}\n{report}", level.name());
+            report.assert();
+        }
     }
 }
 
@@ -32,7 +34,7 @@ fn exact_activations_are_as_close_as_plain_floats() {
 #[test]
 fn bits_do_not_depend_on_the_batch() {
     for level in Level::available() {
-        for activations in [Activations::Int8, Activations::Exact] {
+        for activations in [Activations::Int16, Activations::Int8, Activations::Exact] {
             invariance(&device(level, 3, activations, KvPrecision::F16)).assert();
         }
     }

@@ -9,10 +9,10 @@ pub(super) const ENTRIES: &[Entry] = &[
     honoured(
         FlagSpec::choice(
             "cpu-activations",
-            &["int8", "exact"],
-            "How the CPU multiplies quantised weights: with rounded activations, or exactly and slower.",
+            &["int16", "int8", "exact"],
+            "How the CPU multiplies quantised weights: activations rounded to 15 bits, to 8 bits, or not at all.",
         )
-        .default(Preset::Text("int8")),
+        .default(Preset::Text("int16")),
     ),
     honoured(FlagSpec::text("model-store", "Folder that holds pulled models.")),
     honoured(FlagSpec::switch(

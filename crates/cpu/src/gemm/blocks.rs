@@ -84,8 +84,8 @@ impl BlockMemory {
         blocks
     }
 
-    /// Rows rounded to bytes by groups: for each group the bytes of every row, their scales, and their sums.
-    pub(super) fn bytes(
+    /// Rows rounded to planes of bytes by groups: for each group the planes of every row, their scales, and their sums.
+    pub(super) fn bytes<const PLANES: usize>(
         &mut self,
         x: View<'_>,
         group: usize,
@@ -93,11 +93,11 @@ impl BlockMemory {
         level: Level,
         team: &Team,
     ) -> Blocks {
-        let row_bytes = x.cols() / group * (group + 8);
+        let row_bytes = x.cols() / group * (group * PLANES + 8);
         let blocks = self.blocks(x.rows(), level.rows(), row_bytes);
         team.split(blocks.count(), 2, |range| {
             for block in range {
-                level.run(Quantise {
+                level.run(Quantise::<PLANES> {
                     x,
                     blocks,
                     block,
@@ -110,16 +110,19 @@ impl BlockMemory {
     }
 }
 
-/// What accompanies the bytes of a group beside their scale.
+/// What accompanies the integers of a group beside their scale.
 #[derive(Clone, Copy)]
 pub(super) enum Sum {
-    /// The i32 `zero × Σ bytes`.
+    /// The i32 `zero × Σ integers`.
     Times(i32),
-    /// The f32 `scale × Σ bytes`.
+    /// The f32 `scale × Σ integers`.
     Scaled,
 }
 
-struct Quantise<'a> {
+/// Steps of the second plane in one of the first: odd, so that the rest fits a byte on either side.
+const FINER: i32 = 255;
+
+struct Quantise<'a, const PLANES: usize> {
     x: View<'a>,
     blocks: Blocks,
     block: usize,
@@ -127,7 +130,7 @@ struct Quantise<'a> {
     sum: Sum,
 }
 
-impl Vectorised for Quantise<'_> {
+impl<const PLANES: usize> Vectorised for Quantise<'_, PLANES> {
     type Output = ();
 
     #[inline(always)]
@@ -138,42 +141,65 @@ impl Vectorised for Quantise<'_> {
             let mut group_start = self.blocks.start(self.block);
             for values in values.chunks_exact(self.group) {
                 let (vectors, _) = values.as_chunks::<LANES>();
-                let scale = scale(s, vectors);
+                let steps = if PLANES == 2 { 127 * FINER } else { 127 };
+                let scale = largest(s, vectors) / steps as f32;
                 let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
                 let mut total = 0i32;
                 for (index, vector) in vectors.iter().enumerate() {
+                    let exact = s.round(s.mul(s.load(vector), s.splat(inverse)));
                     let mut ints = [0; LANES];
-                    s.store_int(s.round(s.mul(s.load(vector), s.splat(inverse))), &mut ints);
-                    let bytes: [i8; LANES] = std::array::from_fn(|lane| ints[lane] as i8);
-                    total += bytes.iter().map(|&byte| i32::from(byte)).sum::<i32>();
+                    s.store_int(exact, &mut ints);
+                    total += ints.iter().sum::<i32>();
                     let to = group_start.wrapping_add(row * self.group + index * LANES);
-                    // SAFETY: inside the block, which this task alone writes.
-                    unsafe { to.cast::<[i8; LANES]>().write_unaligned(bytes) };
+                    if PLANES == 2 {
+                        let coarse = s.round(s.mul(s.float(exact), s.splat(1.0 / FINER as f32)));
+                        let covered = s.sub_int(s.shift_left(coarse, 8), coarse);
+                        let mut rest = [0; LANES];
+                        s.store_int(s.sub_int(exact, covered), &mut rest);
+                        s.store_int(coarse, &mut ints);
+                        // SAFETY: inside the block, which this task alone writes.
+                        unsafe { write_bytes(rest, to.add(height * self.group)) };
+                    }
+                    // SAFETY: as above.
+                    unsafe { write_bytes(ints, to) };
                 }
                 let sum = match self.sum {
                     Sum::Times(zero) => (zero * total).cast_unsigned(),
                     Sum::Scaled => (scale * total as f32).to_bits(),
                 };
-                let scales = group_start.wrapping_add(height * self.group).cast::<u32>();
+                let scales = group_start
+                    .wrapping_add(height * self.group * PLANES)
+                    .cast::<u32>();
                 // SAFETY: as above.
                 unsafe {
                     scales.add(row).write_unaligned(scale.to_bits());
                     scales.add(height + row).write_unaligned(sum);
                 }
-                group_start = group_start.wrapping_add(height * (self.group + 8));
+                group_start = group_start.wrapping_add(height * (self.group * PLANES + 8));
             }
         }
     }
 }
 
-/// The step that brings the largest value to 127.
+/// Integers that fit a byte, as bytes.
+///
+/// # Safety
+/// `to` must have room for them.
 #[inline(always)]
-fn scale<S: Simd>(s: S, vectors: &[[f32; LANES]]) -> f32 {
+unsafe fn write_bytes(ints: [i32; LANES], to: *mut u8) {
+    let bytes: [i8; LANES] = std::array::from_fn(|lane| ints[lane] as i8);
+    // SAFETY: the caller's promise.
+    unsafe { to.cast::<[i8; LANES]>().write_unaligned(bytes) };
+}
+
+/// The largest size of a value.
+#[inline(always)]
+fn largest<S: Simd>(s: S, vectors: &[[f32; LANES]]) -> f32 {
     let sign = s.splat_int(i32::MAX);
     let mut largest = s.splat(0.0);
     for vector in vectors {
         let size = s.from_bits(s.and(s.bits(s.load(vector)), sign));
         largest = s.max(size, largest);
     }
-    s.largest(largest) * (1.0 / 127.0)
+    s.largest(largest)
 }

@@ -1,13 +1,17 @@
-//! Quantised weights times activations rounded to bytes, with integer dot products.
+//! Quantised weights times activations rounded to one or two planes of bytes, with integer dot products.
 
 use super::affine::{AffineTiles, Minimum};
 use super::product::TileKernel;
 use crate::simd::{LANES, Simd};
 
-/// Bits of the quants and size of the groups are fixed at compile time.
-pub(super) struct Int8<'a, const BITS: usize, const GROUP: usize>(pub(super) &'a AffineTiles);
+/// Bits of the quants, size of the groups and planes of the activations are fixed at compile time.
+pub(super) struct Int8<'a, const BITS: usize, const GROUP: usize, const PLANES: usize>(
+    pub(super) &'a AffineTiles,
+);
 
-impl<const BITS: usize, const GROUP: usize> TileKernel for Int8<'_, BITS, GROUP> {
+impl<const BITS: usize, const GROUP: usize, const PLANES: usize> TileKernel
+    for Int8<'_, BITS, GROUP, PLANES>
+{
     #[inline(always)]
     unsafe fn tile<S: Simd, const R: usize>(&self, s: S, tile: usize, x: *const u8) -> [S::F; R] {
         let weight = self.0;
@@ -23,9 +27,9 @@ impl<const BITS: usize, const GROUP: usize> TileKernel for Int8<'_, BITS, GROUP>
         for group in tile * groups..(tile + 1) * groups {
             // SAFETY: the tile has `groups` groups of quants, scales and minimums; the block has as many of `R` rows.
             unsafe {
-                let dots = dots::<S, R, BITS, GROUP>(s, quants, x);
+                let dots = dots::<S, R, BITS, GROUP, PLANES>(s, quants, x);
                 let scale = weight.scales.load(s, group);
-                let scales = x.add(R * GROUP).cast::<f32>();
+                let scales = x.add(R * GROUP * PLANES).cast::<f32>();
                 let extras = scales.add(R);
                 match &weight.minimum {
                     Minimum::Zero(_) => {
@@ -48,27 +52,35 @@ impl<const BITS: usize, const GROUP: usize> TileKernel for Int8<'_, BITS, GROUP>
                 }
             }
             quants = quants.wrapping_add(group_bytes);
-            x = x.wrapping_add(R * (GROUP + 8));
+            x = x.wrapping_add(R * (GROUP * PLANES + 8));
         }
         sums
     }
 }
 
-/// Integer products of one group with `R` rows.
+/// Integer products of one group with `R` rows: Σ quant × (255 × first plane + second plane), or of the only plane.
 ///
 /// # Safety
-/// `quants` must point to a group of a tile, `x` to the bytes of that group of `R` rows.
+/// `quants` must point to a group of a tile, `x` to the planes of that group of `R` rows.
 #[inline(always)]
-unsafe fn dots<S: Simd, const R: usize, const BITS: usize, const GROUP: usize>(
+unsafe fn dots<
+    S: Simd,
+    const R: usize,
+    const BITS: usize,
+    const GROUP: usize,
+    const PLANES: usize,
+>(
     s: S,
     quants: *const u8,
     x: *const u8,
 ) -> [S::I; R] {
-    let mut dots = [s.splat_int(0); R];
+    let mut planes = [[s.splat_int(0); R]; PLANES];
     let vectors: *const [i32; LANES] = quants.cast();
-    // SAFETY: the caller's promise: GROUP / 4 vectors of bytes or half as many of nibbles, GROUP bytes a row.
-    let row = |r: usize, vector: usize| unsafe {
-        x.add(r * GROUP + vector * 4).cast::<i32>().read_unaligned()
+    // SAFETY: the caller's promise: GROUP / 4 vectors of bytes or half as many of nibbles, GROUP bytes a row and plane.
+    let row = |plane: usize, r: usize, vector: usize| unsafe {
+        x.add((plane * R + r) * GROUP + vector * 4)
+            .cast::<i32>()
+            .read_unaligned()
     };
     if BITS == 4 {
         let half = GROUP / 8;
@@ -78,23 +90,34 @@ unsafe fn dots<S: Simd, const R: usize, const BITS: usize, const GROUP: usize>(
             let packed = s.load_int(unsafe { &*vectors.add(vector) });
             let low = s.and(packed, mask);
             let high = s.and(s.shift_right(packed, 4), mask);
-            for r in 0..R {
-                dots[r] = s.dot4(dots[r], low, row(r, vector));
-            }
-            for r in 0..R {
-                dots[r] = s.dot4(dots[r], high, row(r, vector + half));
+            for (plane, dots) in planes.iter_mut().enumerate() {
+                for r in 0..R {
+                    dots[r] = s.dot4(dots[r], low, row(plane, r, vector));
+                }
+                for r in 0..R {
+                    dots[r] = s.dot4(dots[r], high, row(plane, r, vector + half));
+                }
             }
         }
-        for dot in &mut dots {
+        for dot in planes.as_flattened_mut() {
             *dot = s.end_dot4(*dot);
         }
     } else {
         for vector in 0..GROUP / 4 {
             // SAFETY: as above.
             let bytes = s.load_int(unsafe { &*vectors.add(vector) });
-            for r in 0..R {
-                dots[r] = s.dot8(dots[r], bytes, row(r, vector));
+            for (plane, dots) in planes.iter_mut().enumerate() {
+                for r in 0..R {
+                    dots[r] = s.dot8(dots[r], bytes, row(plane, r, vector));
+                }
             }
+        }
+    }
+    let mut dots = planes[0];
+    if PLANES == 2 {
+        for r in 0..R {
+            let first = s.sub_int(s.shift_left(dots[r], 8), dots[r]);
+            dots[r] = s.add_int(first, planes[1][r]);
         }
     }
     dots

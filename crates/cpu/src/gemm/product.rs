@@ -42,7 +42,8 @@ impl Product<'_> {
     pub(crate) fn run(mut self, weight: &Packed, activations: Activations) {
         match weight {
             Packed::Affine(tiles) => match activations {
-                Activations::Int8 => self.int8(tiles),
+                Activations::Int8 => self.integers::<1>(tiles),
+                Activations::Int16 => self.integers::<2>(tiles),
                 Activations::Exact => self.exact(tiles),
             },
             Packed::Plain(tiles) => {
@@ -57,19 +58,19 @@ impl Product<'_> {
         }
     }
 
-    fn int8(&mut self, weight: &AffineTiles) {
+    fn integers<const PLANES: usize>(&mut self, weight: &AffineTiles) {
         let sum = match weight.minimum {
             Minimum::Zero(zero) => Sum::Times(zero),
             Minimum::Given(_) => Sum::Scaled,
         };
         let blocks = self
             .memory
-            .bytes(self.x, weight.group, sum, self.level, self.team);
+            .bytes::<PLANES>(self.x, weight.group, sum, self.level, self.team);
         match (weight.bits, weight.group) {
-            (4, 32) => self.tiles(&Int8::<4, 32>(weight), blocks),
-            (4, 16) => self.tiles(&Int8::<4, 16>(weight), blocks),
-            (8, 32) => self.tiles(&Int8::<8, 32>(weight), blocks),
-            (8, 16) => self.tiles(&Int8::<8, 16>(weight), blocks),
+            (4, 32) => self.tiles(&Int8::<4, 32, PLANES>(weight), blocks),
+            (4, 16) => self.tiles(&Int8::<4, 16, PLANES>(weight), blocks),
+            (8, 32) => self.tiles(&Int8::<8, 32, PLANES>(weight), blocks),
+            (8, 16) => self.tiles(&Int8::<8, 16, PLANES>(weight), blocks),
             other => unreachable!("bits and group {other:?} are refused when loading"),
         }
     }
