@@ -164,10 +164,19 @@ fn say(
 ) {
     let before = tokenizer.decode(&ids[..*said], skip_special);
     let whole = tokenizer.decode(ids, skip_special);
-    out.push_str(whole.strip_prefix(&before).unwrap_or_default());
+    out.push_str(&whole[common_length(&before, &whole)..]);
     if out.is_empty() {
         return;
     }
     ids.drain(..*said);
     *said = ids.len();
+}
+
+/// Bytes that two texts have in common at their beginnings, in whole characters.
+fn common_length(left: &str, right: &str) -> usize {
+    let same = left
+        .chars()
+        .zip(right.chars())
+        .take_while(|(left, right)| left == right);
+    same.map(|(character, _)| character.len_utf8()).sum()
 }

@@ -5,14 +5,19 @@
 mod caught;
 pub mod chat;
 pub mod detokenizer;
+mod markers;
 pub mod model_files;
+pub mod reasoning;
 pub mod stop_strings;
 pub mod template;
 pub mod tokenizer;
+pub mod tools;
 
 pub use chat::{ChatError, prepare_messages};
 pub use detokenizer::Detokenizer;
 pub use model_files::{ModelFiles, ModelFilesError, SamplingDefaults};
+pub use reasoning::{ReasoningEvent, ReasoningFormat, ReasoningParser, UnknownReasoningFormat};
 pub use stop_strings::{StopOutcome, StopStrings};
 pub use template::{ContentFormat, RenderInput, Template, TemplateError};
 pub use tokenizer::{GgufVocabulary, SpecialTokens, Tokenizer, TokenizerError};
+pub use tools::{ToolEvent, ToolFormat, ToolParser, UnknownToolFormat};

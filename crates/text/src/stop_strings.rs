@@ -1,5 +1,7 @@
 //! Stop strings in streamed text: hold back what may begin one, cut what is one, report which.
 
+use crate::markers::begun;
+
 /// What a piece of text leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StopOutcome {
@@ -85,15 +87,11 @@ impl StopStrings {
 
     /// Length of the longest end of the held text that begins a stop string.
     fn possible_beginning(&self) -> usize {
-        let held = self.held.as_bytes();
-        let longest = |stop: &String| {
-            let most = held.len().min(stop.len() - 1);
-            (1..=most)
-                .rev()
-                .find(|length| held.ends_with(&stop.as_bytes()[..*length]))
-                .unwrap_or(0)
-        };
-        self.stops.iter().map(longest).max().unwrap_or(0)
+        self.stops
+            .iter()
+            .map(|stop| begun(&self.held, stop))
+            .max()
+            .unwrap_or(0)
     }
 }
 

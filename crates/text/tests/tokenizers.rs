@@ -181,9 +181,13 @@ fn a_missing_tokenizer_file_is_named() {
 }
 
 #[test]
-fn tokenizers_cross_threads() {
-    fn crosses<T: Send + Sync + Clone + 'static>() {}
+fn everything_that_is_shared_crosses_threads() {
+    fn crosses<T: Send + Sync + 'static>() {}
     crosses::<Tokenizer>();
+    crosses::<text::Template>();
+    crosses::<text::Detokenizer>();
+    crosses::<text::ToolParser>();
+    crosses::<text::ReasoningParser>();
 }
 
 /// The texts that reference/tokenizer_goldens.py encoded, in its order.
