@@ -6,12 +6,18 @@
 pub mod client;
 pub mod clock;
 pub mod dataset;
+pub mod layout;
 pub mod load;
+pub mod measure;
 mod os;
 pub mod pace;
+mod python_text;
 pub mod random;
 pub mod record;
 pub mod release;
+pub mod result;
+pub mod serving;
 pub mod stop;
+pub mod vocabulary;
 
 pub use os::{ProcessUsage, process_usage};

@@ -6,10 +6,12 @@
 mod answer;
 mod backend;
 mod connect;
+mod control;
 mod http1;
 mod manner;
 mod reactor;
 
+pub use control::{Control, ControlError, Reply};
 pub use backend::{BACKENDS, Backend, Family};
 pub use http1::{Url, UrlError};
 pub use manner::{Extras, Manner, Sampling};
@@ -75,8 +77,8 @@ pub enum Happening {
 pub struct OwnBehaviour {
     /// Nanoseconds from the arrival of data in the kernel to its being read.
     pub read_lag: Histogram<u64>,
-    /// Whether arrivals were stamped by the kernel; if not, they are dated when read.
-    pub stamped: bool,
+    /// Reads that the kernel had not stamped; they are dated when read.
+    pub unstamped: u64,
 }
 
 /// A handle by which another thread ends a run.
@@ -170,12 +172,37 @@ impl Client {
         let mut reports = self.workers.into_iter().map(Worker::finish);
         let first = reports.next().expect("a client has a worker");
         reports.fold(
-            OwnBehaviour { read_lag: first.lag, stamped: first.stamped },
+            OwnBehaviour { read_lag: first.lag, unstamped: first.unstamped },
             |mut all, report| {
                 all.read_lag.add(&report.lag).expect("all lags have the same bounds");
-                all.stamped &= report.stamped;
+                all.unstamped += report.unstamped;
                 all
             },
         )
+    }
+}
+
+/// The record of a request whose answer's lines arrived at these moments.
+#[cfg(test)]
+pub(crate) fn replay_answer(
+    begun: RequestRecord,
+    backend: Backend,
+    lines: &[(u64, String)],
+) -> RequestRecord {
+    let mut reader = answer::AnswerReader::new(backend.dialect(true));
+    let mut now = begun.sent;
+    for (at, line) in lines {
+        now = Nanos(*at);
+        reader.push(line.as_bytes(), now).expect("the log is well formed");
+        reader.push(b"\n", now).expect("the log is well formed");
+    }
+    let (answer, failure) = reader.finish(now);
+    RequestRecord {
+        chunks: answer.chunks,
+        finished: answer.last_line.unwrap_or(now),
+        usage: answer.usage,
+        text: answer.text,
+        failure,
+        ..begun
     }
 }

@@ -60,6 +60,8 @@ pub(crate) struct AnswerReader {
     pending: Vec<u8>,
     /// The newest native event with text, decoded at the end.
     newest: Vec<u8>,
+    /// The newest native event without text: it may still carry counts and the end.
+    bare: Vec<u8>,
     ended: bool,
     in_stream: Option<Failure>,
 }
@@ -71,6 +73,7 @@ impl AnswerReader {
             answer: Answer::default(),
             pending: Vec::new(),
             newest: Vec::new(),
+            bare: Vec::new(),
             ended: false,
             in_stream: None,
         }
@@ -103,9 +106,8 @@ impl AnswerReader {
 
     /// The part of the answer that came before a failure.
     pub(crate) fn abandon(mut self) -> Answer {
-        if !self.newest.is_empty() {
-            native::decode(&mut self.answer, &self.newest).ok();
-        }
+        // What cannot be decoded is left out: the request has failed already.
+        self.decode_native().ok();
         self.answer
     }
 
@@ -115,10 +117,7 @@ impl AnswerReader {
             return whole::read(self.dialect, &mut self.answer, &body);
         }
         self.pending_line(at)?;
-        if !self.newest.is_empty() {
-            let newest = std::mem::take(&mut self.newest);
-            self.ended |= native::decode(&mut self.answer, &newest)?;
-        }
+        self.decode_native()?;
         if self.answer.last_line.is_none() {
             return Err(Failure::Empty);
         }

@@ -2,7 +2,7 @@
 
 use super::skim::{Glance, glance};
 use super::wire::{self, NativeEvent};
-use super::{Answer, AnswerReader, malformed};
+use super::{AnswerReader, malformed};
 use crate::clock::Nanos;
 use crate::record::{Chunk, Failure};
 
@@ -13,7 +13,25 @@ impl AnswerReader {
             return self.native_in_full(event, at);
         }
         if seen.has_text {
-            self.native_text(seen, event, at)?;
+            return self.native_text(seen, event, at);
+        }
+        self.bare.clear();
+        self.bare.extend_from_slice(event);
+        Ok(())
+    }
+
+    /// Decodes the newest events: the text, the counts, and whether they name a reason to end.
+    pub(super) fn decode_native(&mut self) -> Result<(), Failure> {
+        for event in [std::mem::take(&mut self.bare), std::mem::take(&mut self.newest)] {
+            if event.is_empty() {
+                continue;
+            }
+            let parsed: NativeEvent =
+                serde_json::from_slice(&event).map_err(|error| malformed(&error, &event))?;
+            self.answer.text = parsed.text.unwrap_or_default();
+            let meta = parsed.meta_info.unwrap_or_default();
+            self.ended |= meta.finish_reason.is_some();
+            meta.add_to(&mut self.answer.usage);
         }
         Ok(())
     }
@@ -43,18 +61,4 @@ impl AnswerReader {
         let completion_tokens = count.and_then(|count| u32::try_from(count).ok());
         self.native_text(Glance { has_text, completion_tokens, has_error: false }, event, at)
     }
-}
-
-/// Decodes the newest event into the answer; whether it carries a finish reason.
-pub(super) fn decode(answer: &mut Answer, event: &[u8]) -> Result<bool, Failure> {
-    let parsed: NativeEvent =
-        serde_json::from_slice(event).map_err(|error| malformed(&error, event))?;
-    answer.text = parsed.text.unwrap_or_default();
-    let meta = parsed.meta_info.unwrap_or_default();
-    answer.usage.output_tokens = meta.completion_tokens;
-    answer.usage.prompt_tokens = meta.prompt_tokens;
-    answer.usage.cached_tokens = meta.cached_tokens;
-    answer.usage.cached_tokens_details = meta.cached_tokens_details;
-    answer.usage.accept_length = meta.spec_accept_length;
-    Ok(meta.finish_reason.is_some())
 }

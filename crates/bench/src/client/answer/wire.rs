@@ -14,6 +14,18 @@ pub(super) struct MetaInfo {
     pub(super) finish_reason: Option<Value>,
 }
 
+impl MetaInfo {
+    /// Takes over what this event says; what it does not say stays as it was.
+    pub(super) fn add_to(self, usage: &mut Usage) {
+        usage.output_tokens = self.completion_tokens.or(usage.output_tokens);
+        usage.prompt_tokens = self.prompt_tokens.or(usage.prompt_tokens);
+        usage.cached_tokens = self.cached_tokens.or(usage.cached_tokens);
+        let details = self.cached_tokens_details;
+        usage.cached_tokens_details = details.or(usage.cached_tokens_details.take());
+        usage.accept_length = self.spec_accept_length.or(usage.accept_length);
+    }
+}
+
 #[derive(Deserialize)]
 pub(super) struct NativeEvent {
     pub(super) text: Option<String>,

@@ -1,0 +1,183 @@
+//! Questions and commands to a server that are no part of the load.
+
+use super::http1::{ResponseHead, Url, write_request_head};
+use serde_json::Value;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// An answer longer than this is refused.
+const LONGEST: usize = 64 << 20;
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// No connection, or it broke.
+    #[error("{url}: {source}")]
+    Unreachable {
+        /// What was asked.
+        url: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An answer that is no HTTP.
+    #[error("{url}: {reason}")]
+    Malformed {
+        /// What was asked.
+        url: String,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+}
+
+/// A server's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The status code.
+    pub status: u16,
+    /// Its words.
+    pub reason: String,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// Whether the status is 200.
+    pub fn is_ok(&self) -> bool {
+        self.status == 200
+    }
+
+    /// The body as JSON, when it is.
+    pub fn json(&self) -> Option<Value> {
+        serde_json::from_slice(&self.body).ok()
+    }
+
+    /// The status and body as one line.
+    pub fn words(&self) -> String {
+        format!("{}: {}", self.reason, String::from_utf8_lossy(&self.body))
+    }
+}
+
+/// Asks a server outside of any load.
+#[derive(Clone, Debug)]
+pub struct Control {
+    base: Url,
+    headers: Vec<(String, String)>,
+}
+
+impl Control {
+    /// Questions to this server, with these headers.
+    pub fn new(base: Url, headers: Vec<(String, String)>) -> Self {
+        Self { base, headers }
+    }
+
+    /// The address of a path, for messages.
+    pub fn url(&self, path: &str) -> String {
+        self.base.join(path)
+    }
+
+    /// `GET`.
+    pub fn get(&self, path: &str, longest: Duration) -> Result<Reply, ControlError> {
+        self.ask(("GET", path), None, longest)
+    }
+
+    /// `POST` with a JSON body, or without one.
+    pub fn post(
+        &self,
+        path: &str,
+        body: Option<&Value>,
+        longest: Duration,
+    ) -> Result<Reply, ControlError> {
+        self.ask(("POST", path), body, longest)
+    }
+
+    fn ask(
+        &self,
+        (method, path): (&str, &str),
+        body: Option<&Value>,
+        longest: Duration,
+    ) -> Result<Reply, ControlError> {
+        let url = self.base.join(path);
+        let body = match (body, method) {
+            (Some(body), _) => Some(body.to_string().into_bytes()),
+            (None, "POST") => Some(Vec::new()),
+            (None, _) => None,
+        };
+        let mut bytes = Vec::new();
+        let mut headers = self.headers.clone();
+        headers.push(("Connection".to_owned(), "close".to_owned()));
+        let target = self.base.target(path);
+        let length = body.as_ref().map(Vec::len);
+        write_request_head(&mut bytes, (method, &target), self.base.authority(), &headers, length);
+        bytes.extend(body.unwrap_or_default());
+        self.exchange(&bytes, longest, &url)
+    }
+
+    fn exchange(&self, request: &[u8], longest: Duration, url: &str) -> Result<Reply, ControlError> {
+        let broken = |source| ControlError::Unreachable { url: url.to_owned(), source };
+        let malformed =
+            |reason: String| ControlError::Malformed { url: url.to_owned(), reason };
+        let mut stream = connect(&self.base, longest).map_err(broken)?;
+        stream.write_all(request).map_err(broken)?;
+        let mut received = Vec::new();
+        let (head, mut rest) = loop {
+            let parsed = ResponseHead::parse(&received);
+            if let Some((head, length)) = parsed.map_err(|error| malformed(error.to_string()))? {
+                break (head, received.split_off(length));
+            }
+            if read_more(&mut stream, &mut received).map_err(broken)? == 0 {
+                return Err(malformed("the connection was closed without an answer".to_owned()));
+            }
+        };
+        let mut framing = head.framing;
+        let mut body = Vec::new();
+        loop {
+            let mut bytes = rest.as_slice();
+            while let Some(piece) =
+                framing.payload(&mut bytes).map_err(|error| malformed(error.to_string()))?
+            {
+                body.extend_from_slice(piece);
+            }
+            rest.clear();
+            if framing.is_complete() || body.len() > LONGEST {
+                break;
+            }
+            if read_more(&mut stream, &mut rest).map_err(broken)? == 0 {
+                if framing.may_close() {
+                    break;
+                }
+                return Err(malformed("the answer was cut short".to_owned()));
+            }
+        }
+        Ok(Reply { status: head.status, reason: head.reason, body })
+    }
+}
+
+fn connect(base: &Url, longest: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("the name has no address");
+    for address in base.socket_address().to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, longest) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(longest))?;
+                stream.set_write_timeout(Some(longest))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn read_more(stream: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<usize> {
+    let mut buffer = [0; 64 * 1024];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(length) => {
+                into.extend_from_slice(&buffer[..length]);
+                return Ok(length);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Dataset files, with the line named where they are wrong.
+
+use super::DatasetError;
+use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+/// What a bad line of a file does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BadLines {
+    /// It is passed over.
+    Skip,
+    /// It is an error.
+    Refuse,
+}
+
+fn open(path: &Path) -> Result<File, DatasetError> {
+    File::open(path)
+        .and_then(|file| {
+            if file.metadata()?.is_dir() {
+                return Err(std::io::Error::other("it is a folder"));
+            }
+            Ok(file)
+        })
+        .map_err(|source| DatasetError::Unreadable { path: path.to_owned(), source })
+}
+
+/// One JSON value that fills a file.
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, DatasetError> {
+    let bytes = open(path).and_then(|_| {
+        std::fs::read(path)
+            .map_err(|source| DatasetError::Unreadable { path: path.to_owned(), source })
+    })?;
+    serde_json::from_slice(&bytes).map_err(|error| DatasetError::Malformed {
+        path: path.to_owned(),
+        line: error.line(),
+        reason: error.to_string(),
+    })
+}
+
+/// One JSON value per line; empty lines are passed over, and no more than `most` are read.
+pub(super) fn read_lines<T: DeserializeOwned>(
+    path: &Path,
+    most: usize,
+    bad: BadLines,
+) -> Result<Vec<T>, DatasetError> {
+    let mut entries = Vec::new();
+    for (place, line) in BufReader::new(open(path)?).lines().enumerate() {
+        if entries.len() == most {
+            break;
+        }
+        let malformed = |reason: String| DatasetError::Malformed {
+            path: path.to_owned(),
+            line: place + 1,
+            reason,
+        };
+        let line = line.map_err(|error| malformed(error.to_string()))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        match serde_json::from_str(&line) {
+            Ok(entry) => entries.push(entry),
+            Err(_) if bad == BadLines::Skip => {}
+            Err(error) => return Err(malformed(error.to_string())),
+        }
+    }
+    Ok(entries)
+}

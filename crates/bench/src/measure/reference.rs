@@ -1,0 +1,331 @@
+//! Records as the reference sees them, and its arithmetic over them.
+//!
+//! Defects are kept: this is for comparing with figures that the reference printed.
+
+use super::statistics::{mean, median, pairwise_sum, percentile, standard_deviation};
+use crate::client::{Backend, Family};
+use crate::record::{Failure, RequestRecord};
+use crate::release::Release;
+use crate::vocabulary::Vocabulary;
+
+/// How the reference would look at records.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// The backend spoken to.
+    pub backend: Backend,
+    /// The release imitated.
+    pub release: Release,
+    /// Whether one gap is kept per native event, not per token, as in the LMDeploy client.
+    pub gap_per_event: bool,
+}
+
+/// One request as the reference keeps it; times are seconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// Whether it counts as successful.
+    pub success: bool,
+    /// When it was sent.
+    pub start: f64,
+    /// From sending to the last line.
+    pub latency: f64,
+    /// From sending to the first text.
+    pub ttft: f64,
+    /// Chunks before the first gap: one, and those that came in no time at all.
+    pub firsts: usize,
+    /// Gaps between later texts.
+    pub gaps: Vec<f64>,
+    /// Output tokens.
+    pub output: u64,
+    /// Prompt tokens.
+    pub prompt: u64,
+}
+
+impl View {
+    /// One request as the reference would have kept it.
+    pub fn see(self, record: &RequestRecord) -> Seen {
+        let mut seen = Seen {
+            success: self.counts(record),
+            prompt: self.prompt(record),
+            ..Seen::default()
+        };
+        // Two backends never set their start, which makes peaks meaningless.
+        if !matches!(self.backend.family(), Family::Triton | Family::Truss) {
+            seen.start = record.sent.seconds();
+        }
+        let sent = record.sent.seconds();
+        let mut previous = sent;
+        let mut tokens = 0;
+        for chunk in &record.chunks {
+            let now = chunk.at.seconds();
+            if seen.ttft == 0.0 {
+                seen.ttft = now - sent;
+                seen.firsts += 1;
+            } else if self.backend.family() == Family::Native && !self.gap_per_event {
+                if chunk.tokens == tokens {
+                    continue;
+                }
+                let new = i64::from(chunk.tokens) - i64::from(tokens);
+                let gap = (now - previous) / new as f64;
+                seen.gaps.extend(std::iter::repeat_n(gap, new.max(0) as usize));
+            } else {
+                seen.gaps.push(now - previous);
+            }
+            previous = now;
+            tokens = chunk.tokens;
+        }
+        if !seen.success {
+            return seen;
+        }
+        seen.output = self.output(record);
+        seen.latency = match self.backend.family() {
+            Family::Triton => previous - sent,
+            _ => record.finished.seconds() - sent,
+        };
+        seen
+    }
+
+    /// Whether the reference notices that a request failed.
+    fn counts(self, record: &RequestRecord) -> bool {
+        match &record.failure {
+            None | Some(Failure::Unfinished) => true,
+            Some(Failure::InStream { .. }) => {
+                matches!(self.backend.family(), Family::Native | Family::Chat)
+            }
+            Some(_) => false,
+        }
+    }
+
+    fn output(self, record: &RequestRecord) -> u64 {
+        let asked = record.asked.output_tokens;
+        let last_counted =
+            || record.chunks.iter().rev().map(|chunk| u64::from(chunk.tokens)).find(|n| *n > 0);
+        match self.backend.family() {
+            Family::Native if self.gap_per_event => asked,
+            Family::Native => record.chunks.last().map_or(asked, |chunk| chunk.tokens.into()),
+            Family::Completions => {
+                last_counted().or(record.usage.output_tokens).unwrap_or(asked)
+            }
+            Family::Chat => record.usage.output_tokens.unwrap_or(asked),
+            Family::Embeddings => 0,
+            Family::Triton | Family::Truss => asked,
+        }
+    }
+
+    fn prompt(self, record: &RequestRecord) -> u64 {
+        let told = record.usage.prompt_tokens.filter(|tokens| *tokens > 0);
+        let tells = !matches!(
+            self.backend.family(),
+            Family::Triton | Family::Truss | Family::Embeddings
+        );
+        told.filter(|_| self.release.has(21) && tells).unwrap_or(record.asked.prompt_tokens)
+    }
+}
+
+/// Mean, median, spread and percentiles of one kind of time, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub median: f64,
+    /// Standard deviation of the population.
+    pub deviation: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// The spread of times in seconds; not numbers when there are none.
+    pub fn of(seconds: &[f64]) -> Self {
+        let mut sorted = seconds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Self {
+            mean: mean(seconds) * 1000.0,
+            median: median(&sorted) * 1000.0,
+            deviation: standard_deviation(seconds) * 1000.0,
+            p90: percentile(&sorted, 90.0) * 1000.0,
+            p95: percentile(&sorted, 95.0) * 1000.0,
+            p99: percentile(&sorted, 99.0) * 1000.0,
+            max: sorted.last().copied().unwrap_or(f64::NAN) * 1000.0,
+        }
+    }
+
+    /// The spread, with nothing taken for one zero.
+    fn or_zero(seconds: &[f64]) -> Self {
+        Self::of(if seconds.is_empty() { &[0.0] } else { seconds })
+    }
+}
+
+/// The reference's figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// Successful requests.
+    pub completed: usize,
+    /// Prompt tokens of the successful ones, by the dataset.
+    pub input: u64,
+    /// The part of them that is text.
+    pub input_text: u64,
+    /// The part of them that is images.
+    pub input_vision: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// Output tokens by encoding the texts again.
+    pub output_retokenized: u64,
+    /// Seconds.
+    pub duration: f64,
+    /// Time to the first token.
+    pub ttft: Spread,
+    /// Time per output token after the first.
+    pub tpot: Spread,
+    /// Gaps between tokens or chunks.
+    pub itl: Spread,
+    /// Whole requests.
+    pub e2e: Spread,
+    /// Mean number of requests under way.
+    pub concurrency: f64,
+    /// Mean accepted length of speculative decoding, by the server.
+    pub accept_length: Option<f64>,
+    /// The most token instants in one second.
+    pub peak_output: f64,
+    /// The most requests that touch one second.
+    pub peak_requests: u64,
+    /// Output tokens of each request, zero for failed ones.
+    pub output_lengths: Vec<u64>,
+}
+
+impl Figures {
+    /// Successful requests per second.
+    pub fn request_throughput(&self) -> f64 {
+        self.completed as f64 / self.duration
+    }
+
+    /// Prompt tokens per second.
+    pub fn input_throughput(&self) -> f64 {
+        self.input as f64 / self.duration
+    }
+
+    /// Output tokens per second.
+    pub fn output_throughput(&self) -> f64 {
+        self.output as f64 / self.duration
+    }
+
+    /// All tokens per second.
+    pub fn total_throughput(&self) -> f64 {
+        (self.input + self.output) as f64 / self.duration
+    }
+}
+
+/// What figures are made of beside records.
+pub struct Circumstances<'a> {
+    /// How records are looked at.
+    pub view: View,
+    /// How long the run took, in seconds.
+    pub duration: f64,
+    /// The server's accepted length.
+    pub accept_length: Option<f64>,
+    /// Counts tokens of texts.
+    pub vocabulary: &'a Vocabulary,
+    /// Whether rows are conversations, whose prompt tokens the reference does not add up.
+    pub conversations: bool,
+}
+
+/// The reference's figures over records in the order of rows.
+pub fn figures(records: &[RequestRecord], circumstances: &Circumstances<'_>) -> Figures {
+    let view = circumstances.view;
+    let seen: Vec<Seen> = records.iter().map(|record| view.see(record)).collect();
+    let good = || seen.iter().zip(records).filter(|(seen, _)| seen.success);
+    let by_text = circumstances.accept_length.is_some_and(|length| length > 0.0)
+        && matches!(view.backend.name(), "sglang-oai" | "sglang-oai-chat");
+    let mut gaps = Vec::new();
+    for (seen, record) in good() {
+        if by_text {
+            gaps.extend_from_slice(&gaps_by_text(seen, record, circumstances.vocabulary));
+        } else {
+            gaps.extend_from_slice(&seen.gaps);
+        }
+    }
+    let per_token: Vec<f64> = good()
+        .filter(|(seen, _)| seen.output > 1)
+        .map(|(seen, _)| (seen.latency - seen.ttft) / (seen.output - 1) as f64)
+        .collect();
+    let firsts: Vec<f64> = good().map(|(seen, _)| seen.ttft).collect();
+    let latencies: Vec<f64> = good().map(|(seen, _)| seen.latency).collect();
+    let sum = |count: fn(&RequestRecord) -> u64| {
+        if circumstances.conversations { 0 } else { good().map(|(_, record)| count(record)).sum() }
+    };
+    let (peak_output, peak_requests) = peaks(&seen);
+    let encoded = good().map(|(_, record)| circumstances.vocabulary.count(&record.text) as u64);
+    Figures {
+        completed: latencies.len(),
+        input: sum(|record| record.asked.prompt_tokens),
+        input_text: sum(|record| record.asked.text_tokens),
+        input_vision: sum(|record| record.asked.vision_tokens),
+        output: seen.iter().map(|seen| seen.output).sum(),
+        output_retokenized: encoded.sum(),
+        duration: circumstances.duration,
+        ttft: Spread::or_zero(&firsts),
+        tpot: Spread::or_zero(&per_token),
+        itl: Spread::or_zero(&gaps),
+        e2e: Spread::of(&latencies),
+        concurrency: pairwise_sum(&latencies) / circumstances.duration,
+        accept_length: circumstances.accept_length,
+        peak_output,
+        peak_requests,
+        output_lengths: seen.iter().map(|seen| seen.output).collect(),
+    }
+}
+
+/// Each chunk's gap, shared out over the tokens of its text.
+fn gaps_by_text(seen: &Seen, record: &RequestRecord, vocabulary: &Vocabulary) -> Vec<f64> {
+    let mut gaps = Vec::new();
+    for (place, gap) in seen.gaps.iter().enumerate() {
+        let tokens = vocabulary.count(record.chunk_text(place + seen.firsts));
+        gaps.extend(std::iter::repeat_n(gap / tokens as f64, tokens));
+    }
+    gaps
+}
+
+/// The tokens and requests of every second from the first start on.
+pub fn per_second(seen: &[Seen]) -> (Vec<f64>, Vec<f64>) {
+    let good: Vec<&Seen> = seen.iter().filter(|seen| seen.success).collect();
+    let first = good.iter().map(|seen| seen.start).fold(f64::INFINITY, f64::min);
+    let last = good.iter().map(|seen| seen.start + seen.latency).fold(f64::NEG_INFINITY, f64::max);
+    if good.is_empty() {
+        return (Vec::new(), Vec::new());
+    }
+    let seconds = (last - first).ceil() as usize + 1;
+    let mut tokens = vec![0.0; seconds];
+    let mut requests = vec![0.0; seconds];
+    for seen in good {
+        let mut moment = seen.start + seen.ttft;
+        let first_token = std::iter::once(&0.0);
+        for gap in first_token.chain(&seen.gaps) {
+            moment += gap;
+            let second = (moment - first) as i64;
+            if let Some(tokens) = usize::try_from(second).ok().and_then(|at| tokens.get_mut(at)) {
+                *tokens += 1.0;
+            }
+        }
+        let from = (seen.start - first) as usize;
+        let to = ((seen.start + seen.latency) - first) as usize;
+        for requests in requests.iter_mut().take(to + 1).skip(from) {
+            *requests += 1.0;
+        }
+    }
+    (tokens, requests)
+}
+
+fn peaks(seen: &[Seen]) -> (f64, u64) {
+    let (tokens, requests) = per_second(seen);
+    let highest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    (highest(&tokens), highest(&requests) as u64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Command lines of the serving benchmark.
+
+mod own;
+mod table;
+
+use super::error::ServingError;
+use crate::layout::Layout;
+use crate::measure::goodput::Objectives;
+use crate::release::Release;
+use flags::{Command, Group, Parsed, Value};
+
+/// Whose client is imitated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Imitated {
+    /// SGLang's `bench_serving`.
+    Sglang,
+    /// LMDeploy's `profile_restful_api`.
+    Lmdeploy,
+}
+
+/// A command line, read and checked.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The reference's options, as they are echoed.
+    pub given: Parsed,
+    /// Ours.
+    pub own: Parsed,
+    /// Whose client is imitated.
+    pub imitated: Imitated,
+    /// The release imitated.
+    pub release: Release,
+    /// The printed table.
+    pub layout: Layout,
+    /// Whether defects are mended.
+    pub strict: bool,
+    /// Service objectives.
+    pub objectives: Option<Objectives>,
+}
+
+/// What `--help` shows.
+pub fn help() -> String {
+    let groups: Vec<Group<'_>> = own::GROUPS.iter().chain(table::GROUPS).copied().collect();
+    Command {
+        program: "peregrine bench serving",
+        about: "Put a load on a server and measure it. Takes the arguments of sglang.bench_serving \
+                unchanged and prints its table; --strict measures without its defects.",
+        positionals: &[],
+        groups: &groups,
+    }
+    .help()
+}
+
+impl Options {
+    /// Reads the words after `bench serving`.
+    pub fn parse(args: &[String]) -> Result<Self, ServingError> {
+        let (own, rest) = own::split(args)?;
+        let imitated = match own.text("client") {
+            Some("lmdeploy") => Imitated::Lmdeploy,
+            _ => Imitated::Sglang,
+        };
+        let mut given = match imitated {
+            Imitated::Sglang => Command {
+                program: "peregrine bench serving",
+                about: "",
+                positionals: &[],
+                groups: table::GROUPS,
+            }
+            .parse(&rest)?,
+            Imitated::Lmdeploy => flags::parse(table::LMDEPLOY, &rest)?,
+        };
+        if !given.words().is_empty() {
+            let words = given.words().to_vec();
+            return Err(flags::FlagError::UnexpectedWords { words }.into());
+        }
+        let (release, layout) = manner(&own)?;
+        if !given.given("seed") {
+            given.set("seed", Value::Integer(release.seed().into()));
+        }
+        let strict = own::implies_strict(&own);
+        let mut options =
+            Self { given, own, imitated, release, layout, strict, objectives: None };
+        options.objectives = options.read_objectives()?;
+        if imitated == Imitated::Sglang {
+            options.check()?;
+        }
+        Ok(options)
+    }
+
+    /// `Namespace(…)` with the options that the imitated release knows or that were given.
+    pub fn echo(&self) -> String {
+        let known = |since: &str| {
+            since.is_empty()
+                || since.parse::<Release>().is_ok_and(|since| self.release >= since)
+        };
+        self.given.namespace(|flag| known(flag.since) || self.given.given(flag.name))
+    }
+
+    /// A whole number that cannot be negative.
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.given.integer(name).map(|number| u64::try_from(number).unwrap_or(0))
+    }
+
+    /// The seed of both streams.
+    pub fn seed(&self) -> Result<u32, ServingError> {
+        let seed = self.given.integer("seed").unwrap_or_default();
+        u32::try_from(seed)
+            .map_err(|_| ServingError::Refused("Seed must be between 0 and 2**32 - 1".to_owned()))
+    }
+
+    fn read_objectives(&self) -> Result<Option<Objectives>, ServingError> {
+        let goodput = match self.imitated {
+            Imitated::Sglang => self.given.list("goodput"),
+            Imitated::Lmdeploy => None,
+        };
+        let (option, words) = match (self.own.text("slo"), goodput) {
+            (Some(slo), _) => ("--slo", slo.split(',').collect()),
+            (None, Some(words)) => ("--goodput", words),
+            (None, None) => return Ok(None),
+        };
+        Objectives::from_words(words)
+            .map(Some)
+            .map_err(|error| ServingError::Usage(format!("argument {option}: {error}")))
+    }
+
+    /// What the reference's parser refuses beyond single values.
+    fn check(&self) -> Result<(), ServingError> {
+        let given = &self.given;
+        let refuse = |reason: &str| Err(ServingError::Usage(reason.to_owned()));
+        let positive = |name: &str| {
+            given.float(name).is_none_or(|number| number.is_finite() && number > 0.0)
+        };
+        for name in ["flush-cache-timeout", "gsp-zipf-alpha"] {
+            if !positive(name) {
+                let number = given.float(name).unwrap_or(f64::NAN);
+                return refuse(&format!("argument --{name}: expected a finite float > 0, got '{number}'"));
+            }
+        }
+        if given.integer("rust-worker-threads").is_some() && !given.switch("rust-client") {
+            return refuse("--rust-worker-threads requires --rust-client");
+        }
+        let shared = given.text("dataset-name") == Some("generated-shared-prefix");
+        let turns = given.integer("gsp-num-turns").unwrap_or(1);
+        if shared && given.switch("tokenize-prompt") && turns > 1 {
+            return refuse("--tokenize-prompt requires --gsp-num-turns=1");
+        }
+        let zipf = given.text("gsp-group-distribution") == Some("zipf");
+        match (zipf, given.float("gsp-zipf-alpha")) {
+            (true, None) => refuse(
+                "--gsp-group-distribution=zipf requires --gsp-zipf-alpha (a finite float > 0)",
+            ),
+            (false, Some(_)) => refuse(
+                "--gsp-zipf-alpha is only meaningful with --gsp-group-distribution=zipf; remove \
+                 --gsp-zipf-alpha or set --gsp-group-distribution=zipf",
+            ),
+            _ => self.check_own(),
+        }
+    }
+
+    fn check_own(&self) -> Result<(), ServingError> {
+        let refuse = |reason: &str| Err(ServingError::Usage(reason.to_owned()));
+        if self.own.switch("find-max-rate") && self.objectives.is_none() {
+            return refuse("--find-max-rate needs objectives: give --slo");
+        }
+        if self.own.text("pace") == Some("gamma") && self.own.float("burstiness").is_none() {
+            return refuse("--pace gamma needs --burstiness");
+        }
+        for name in ["burstiness", "duration", "request-timeout"] {
+            if self.own.float(name).is_some_and(|number| !(number.is_finite() && number > 0.0)) {
+                return refuse(&format!("argument --{name}: expected a finite float > 0"));
+            }
+        }
+        for name in ["stop-failed-share", "fail-above", "attainment"] {
+            if self.own.float(name).is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+                return refuse(&format!("argument --{name}: expected a share between 0 and 1"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The release and layout that are asked for, each giving the other when it is not.
+fn manner(own: &Parsed) -> Result<(Release, Layout), ServingError> {
+    let layout = own.text("layout").and_then(|layout| layout.parse::<Layout>().ok());
+    let release = own
+        .text("reference")
+        .map(|text| text.parse::<Release>())
+        .transpose()
+        .map_err(|error| ServingError::Usage(format!("argument --reference: {error}")))?;
+    Ok(match (release, layout) {
+        (Some(release), layout) => (release, layout.unwrap_or(Layout::of(release))),
+        (None, Some(layout)) => (layout.release(), layout),
+        (None, None) => (Release::USUAL, Layout::C),
+    })
+}
+
+#[cfg(test)]
+mod tests;
