@@ -2,10 +2,10 @@
 
     python reference/chat_templates.py [--texts FOLDER]
 
-Needs `pip install transformers jinja2`. The templates of ../shared/data are not ours, so only hashes of
-what they render are written (goldens/chat_templates.json); what our own small templates render is written whole.
-A Python error inside a template ("failed") is no promise:
-some operations that Python refuses are harmless, such as a loop over None. With --texts the texts themselves go to a folder, to look at differences.
+Needs `pip install transformers jinja2`. The templates of ../shared/data are not ours, so only hashes of what they
+render are written (goldens/chat_templates.json); what our own small templates render is written whole. A Python error
+inside a template ("failed") is no promise: some operations that Python refuses are harmless, such as a loop over None.
+With --texts the texts themselves go to a folder, to look at differences.
 """
 
 import argparse

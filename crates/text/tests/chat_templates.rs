@@ -1,6 +1,6 @@
 //! Every chat template given to the project renders our conversations as transformers does.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
 
 mod shared;
 
@@ -8,9 +8,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use text::{RenderInput, SpecialTokens, Template, TemplateError};
+use text::{ContentFormat, RenderInput, SpecialTokens, Template, TemplateError};
 
 fn hash(text: &str) -> String {
     let mut hash = String::new();
@@ -139,4 +139,78 @@ fn our_small_templates_render_as_the_reference_does() {
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn a_template_shows_which_form_of_content_it_renders() {
+    let table = [
+        (
+            "{% for m in messages %}{{ m.content }}{% endfor %}",
+            ContentFormat::Text,
+        ),
+        (
+            "{% for m in messages %}{{ m.content | trim }}{% endfor %}",
+            ContentFormat::Text,
+        ),
+        (
+            "{% for m in messages %}{{ m.content + '.' }}{% endfor %}",
+            ContentFormat::Text,
+        ),
+        (
+            "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}\
+             {% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}{% endfor %}",
+            ContentFormat::TextOrParts,
+        ),
+        (
+            "{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}",
+            ContentFormat::Parts,
+        ),
+        ("{{ raise_exception('never') }}", ContentFormat::Text),
+    ];
+    for (source, expected) in table {
+        let template = Template::compile(source, &SpecialTokens::default()).unwrap();
+        assert_eq!(template.content_format(), expected, "{source}");
+    }
+}
+
+#[test]
+fn a_final_message_that_cannot_be_continued_is_refused() {
+    let plain = "{% for m in messages %}[{{ m.content }}]{% endfor %}";
+    let table = [
+        (
+            plain,
+            json!([{"role": "assistant"}]),
+            "the final message has no text to continue",
+        ),
+        (
+            plain,
+            json!([]),
+            "the final message has no text to continue",
+        ),
+        (plain, json!(["x"]), "message 0 is not an object"),
+        (
+            "nothing of it",
+            json!([{"role": "assistant", "content": "One"}]),
+            "the final message does not appear in the rendered conversation",
+        ),
+    ];
+    for (source, messages, expected) in table {
+        let template = Template::compile(source, &SpecialTokens::default()).unwrap();
+        let input = RenderInput {
+            continue_final_message: true,
+            ..RenderInput::new(&messages)
+        };
+        assert_eq!(template.render(input).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn a_malformed_template_says_what_is_wrong_and_where() {
+    let error = Template::compile("one\n{% if %}", &SpecialTokens::default()).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.starts_with("the chat template is malformed: syntax error"),
+        "{error}"
+    );
+    assert!(error.ends_with("(line 2)"), "{error}");
 }

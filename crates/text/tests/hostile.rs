@@ -1,6 +1,6 @@
 //! Files from outside that are broken or hostile end in an error, never in a panic or a hang.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
 
 mod shared;
 

@@ -1,6 +1,6 @@
 //! Properties of text that arrives in pieces.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
 
 mod shared;
 

@@ -1,6 +1,6 @@
 //! Ids and texts equal those of the reference library.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
 
 mod shared;
 
