@@ -37,6 +37,8 @@ pub(crate) struct Launch {
     pub(crate) engine: EngineConfig,
     /// For the ranks.
     pub(crate) executor: ExecutorConfig,
+    /// Row counts of the steps to capture; none where a device has no graphs.
+    pub(crate) graphs: Vec<usize>,
     /// What the device's memory goes to.
     pub(crate) budget: Budget,
     /// Every resolved value and its reason.

@@ -84,9 +84,16 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel) -> anyhow::Result<Sta
             entropy: early.engine.random_seed,
         },
     )?;
-    let rank = Rank::new(device, model, &launch.executor).context("cannot take the memory")?;
+    let mut rank = Rank::new(device, model, &launch.executor).context("cannot take the memory")?;
     let memory = rank.memory().clone();
-    report_memory(&launch, &memory, rank.device().info().memory_free);
+    let free = rank.device().info().memory_free;
+    report_memory(&launch, &memory, free);
+    capture(
+        &mut rank,
+        &launch.graphs,
+        free.saturating_sub(memory.total()),
+    )?;
+    report_limits(&launch, free.saturating_sub(memory.total()));
     let executor = LocalExecutor::start(rank, &launch.executor).context("cannot start the rank")?;
     let (engine, thread) = engine::start(launch.engine.clone(), Box::new(executor))?;
     Ok(Started {
@@ -156,6 +163,29 @@ fn report_memory(launch: &Launch, memory: &MemoryPlan, free: usize) {
     );
     let left = gib(free.saturating_sub(memory.total()));
     tracing::info!("Memory pool end. avail mem={left:.2} GB");
+}
+
+/// Records the steps that only generate, where the device keeps graphs.
+fn capture(rank: &mut Rank, rows: &[usize], free: usize) -> anyhow::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let (began, left) = (Instant::now(), gib(free));
+    tracing::info!(
+        "Capture cuda graph begin. This can take up to several minutes. avail mem={left:.2} GB"
+    );
+    tracing::info!("Capture cuda graph bs {rows:?}");
+    let mut progress = |rows: usize| tracing::debug!("Capturing batches (bs={rows})");
+    rank.capture(rows, &mut progress)
+        .context("cannot capture the steps")?;
+    let seconds = began.elapsed().as_secs_f64();
+    tracing::info!("Capture cuda graph end. Time elapsed: {seconds:.2} s.");
+    Ok(())
+}
+
+fn report_limits(launch: &Launch, free: usize) {
+    let tokens = launch.executor.pages * launch.executor.page_size;
+    let left = gib(free);
     let scheduler = &launch.engine.scheduler;
     let chunk = if scheduler.chunk == u32::MAX {
         -1

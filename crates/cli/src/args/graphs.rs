@@ -2,19 +2,32 @@
 
 use flags::{FlagSpec, Preset, Takes};
 
-use super::entry::{Entry, idle};
+use super::entry::{Entry, honoured, idle};
 
-const NO_GRAPHS: &str = "steps are not captured as graphs in this version";
+const NO_GRAPHS: &str = "steps that only generate are captured whole; there is nothing to choose";
 const NO_COMPILER: &str =
     "kernels are compiled ahead of time; there is nothing to compile while serving";
 
 pub(super) const ENTRIES: &[Entry] = &[
-    idle(NO_GRAPHS, FlagSpec::integer("cuda-graph-max-bs", "")),
-    idle(
-        NO_GRAPHS,
-        FlagSpec::integer("cuda-graph-bs", "").takes(Takes::Some),
+    honoured(
+        FlagSpec::integer(
+            "cuda-graph-max-bs",
+            "Most requests of a captured step on a GPU.",
+        )
+        .alias(&["cuda-graph-max-bs-decode"]),
     ),
-    idle(NO_GRAPHS, FlagSpec::switch("disable-cuda-graph", "")),
+    honoured(
+        FlagSpec::integer("cuda-graph-bs", "Requests of each captured step on a GPU.")
+            .takes(Takes::Some)
+            .alias(&["cuda-graph-bs-decode"]),
+    ),
+    honoured(
+        FlagSpec::switch(
+            "disable-cuda-graph",
+            "Launch every step of a GPU kernel by kernel.",
+        )
+        .alias(&["disable-decode-cuda-graph"]),
+    ),
     idle(
         NO_GRAPHS,
         FlagSpec::switch("disable-cuda-graph-padding", ""),
@@ -52,7 +65,6 @@ pub(super) const ENTRIES: &[Entry] = &[
             "",
         ),
     ),
-    idle(NO_GRAPHS, FlagSpec::integer("cuda-graph-max-bs-decode", "")),
     idle(
         NO_GRAPHS,
         FlagSpec::integer("cuda-graph-max-bs-prefill", ""),
@@ -60,10 +72,6 @@ pub(super) const ENTRIES: &[Entry] = &[
     idle(
         NO_GRAPHS,
         FlagSpec::integer("cuda-graph-max-seq-len-prefill", ""),
-    ),
-    idle(
-        NO_GRAPHS,
-        FlagSpec::integer("cuda-graph-bs-decode", "").takes(Takes::Some),
     ),
     idle(
         NO_GRAPHS,
@@ -77,7 +85,6 @@ pub(super) const ENTRIES: &[Entry] = &[
         NO_GRAPHS,
         FlagSpec::switch("disable-prefill-cuda-graph", ""),
     ),
-    idle(NO_GRAPHS, FlagSpec::switch("disable-decode-cuda-graph", "")),
     idle(NO_GRAPHS, FlagSpec::switch("debug-cuda-graph", "")),
     idle(NO_COMPILER, FlagSpec::switch("enable-torch-compile", "")),
     idle(

@@ -16,6 +16,17 @@ pub(super) fn by_memory(bytes: usize) -> (i64, i64) {
     }
 }
 
+/// Row counts worth capturing up to `most`: close together where batches are small.
+pub(super) fn graph_rows(most: usize) -> Vec<usize> {
+    let small = [1, 2, 4, 8, 12].into_iter();
+    let rows = small
+        .chain((16..=256).step_by(8))
+        .chain((272..512).step_by(16));
+    rows.chain((512..=most.max(512)).step_by(32))
+        .take_while(|&rows| rows <= most)
+        .collect()
+}
+
 /// The share of a GPU that is left when work space, captured batches and the runtime are taken off.
 pub(super) fn static_fraction(bytes: usize, prefill: u32) -> f64 {
     let mib = (bytes >> 20) as f64;

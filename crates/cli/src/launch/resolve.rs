@@ -1,5 +1,7 @@
 //! The one place where "auto" becomes a value: a pure function of arguments, model and device.
 
+mod on_device;
+
 use std::fmt::Display;
 
 use engine::EngineConfig;
@@ -7,22 +9,13 @@ use executor::ExecutorConfig;
 use flags::Parsed;
 use kv::PageSize;
 use scheduler::{Mix, Order, Reuse, SchedulerConfig};
-use tensor::DType;
 
-use super::gpu;
-use super::memory::{Budget, tables};
 use super::{Circumstances, ConfigError, Launch, Resolved};
 use crate::args::Notice;
 
 const PAGE_SIZE: i64 = 16;
 const LARGEST_PAGE: i64 = 1024;
 const LARGEST_STEP: i64 = 1 << 24;
-const MOST_ROWS: i64 = 1 << 16;
-const CPU_ROWS: i64 = 64;
-const CPU_CHUNK: i64 = 512;
-const CPU_FRACTION: f64 = 0.8;
-/// Contexts that the cache of a CPU holds at most by default; more memory would rarely be found again.
-const CPU_CONTEXTS: usize = 8;
 const LOAD_FORMATS: &[&str] = &["auto", "safetensors", "gguf", "dummy"];
 
 /// Resolves every setting, or says which one cannot be.
@@ -55,6 +48,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         mix: Mix::Mixed,
         reuse: resolver.reuse(),
     };
+    let graphs = resolver.graphs(scheduler.max_rows)?;
     let budget = resolver.budget(fraction, &scheduler)?;
     scheduler.pages = resolver.pages(&budget, &scheduler)?;
     let executor = executor_config(&scheduler, here);
@@ -72,6 +66,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
     Ok(Launch {
         engine,
         executor,
+        graphs,
         budget,
         values: resolver.values,
         notices: resolver.notices,
@@ -148,30 +143,6 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// The device has chosen; what it could not follow is said.
-    fn kv_dtype(&mut self) {
-        let used = self.here.device.kv.name();
-        let given = self.parsed.text("kv-cache-dtype").unwrap_or("auto");
-        let followed = match given {
-            "fp8_e4m3" => self.here.device.kv == DType::F8E4M3,
-            "bf16" | "bfloat16" => self.here.device.kv == DType::BF16,
-            given => given == "auto",
-        };
-        if !followed {
-            let reason = format!("keys and values are {used} on this device");
-            self.notices.push(Notice {
-                flag: "--kv-cache-dtype".into(),
-                reason,
-            });
-        }
-        let why = if followed && given != "auto" {
-            "given"
-        } else {
-            "the device's own type"
-        };
-        self.note("kv_cache_dtype", used, why);
-    }
-
     fn context_length(&mut self) -> Result<u32, ConfigError> {
         let limit = self.here.spec.context_length;
         let (length, why) = match self.given("--context-length") {
@@ -205,34 +176,6 @@ impl Resolver<'_> {
         Ok(size)
     }
 
-    fn chunk(&mut self) -> Result<u32, ConfigError> {
-        let (tokens, why) = match self.given("--chunked-prefill-size") {
-            Some(-1) => {
-                self.note("chunked_prefill_size", -1, "given: prompts are never split");
-                return Ok(u32::MAX);
-            }
-            Some(given) => (given, "given".to_owned()),
-            None if self.on_cpu() => (
-                CPU_CHUNK,
-                "a longer step would hold up generation on a CPU".to_owned(),
-            ),
-            None => {
-                let (chunk, _) = gpu::by_memory(self.here.device.memory_total);
-                (
-                    chunk,
-                    format!(
-                        "for a GPU with {} GiB",
-                        gpu::gib(self.here.device.memory_total)
-                    ),
-                )
-            }
-        };
-        let range = "-1 or a number of tokens up to 16777216";
-        let tokens = within("--chunked-prefill-size", tokens, LARGEST_STEP, range)?;
-        self.note("chunked_prefill_size", tokens, &why);
-        Ok(tokens)
-    }
-
     fn run_ahead(&mut self) -> u32 {
         let (steps, why) = if self.parsed.switch("disable-overlap-schedule") {
             (1, "--disable-overlap-schedule")
@@ -241,65 +184,6 @@ impl Resolver<'_> {
         };
         self.note("run_ahead", steps, why);
         steps
-    }
-
-    fn fraction(&mut self, chunk: u32, max_prefill_tokens: u32) -> Result<f64, ConfigError> {
-        let (fraction, why) = match self.parsed.float("mem-fraction-static") {
-            Some(given) => (given, "given".to_owned()),
-            None if self.on_cpu() => (CPU_FRACTION, "of the memory that is free".to_owned()),
-            None => {
-                let prefill = if chunk == u32::MAX {
-                    max_prefill_tokens
-                } else {
-                    chunk
-                };
-                let total = self.here.device.memory_total;
-                (
-                    gpu::static_fraction(total, prefill),
-                    "what steps and graphs leave".to_owned(),
-                )
-            }
-        };
-        if !(fraction > 0.0 && fraction < 1.0) {
-            return Err(out_of_range(
-                "--mem-fraction-static",
-                fraction,
-                "above 0 and below 1",
-            ));
-        }
-        self.note("mem_fraction_static", fraction, &why);
-        Ok(fraction)
-    }
-
-    fn rows(&mut self, context_length: u32) -> Result<u32, ConfigError> {
-        let (rows, why) = match self.given("--max-running-requests") {
-            Some(given) => (given, "given".to_owned()),
-            None if self.on_cpu() => (
-                CPU_ROWS,
-                "more at once would only slow each other on a CPU".to_owned(),
-            ),
-            None => {
-                let token = self
-                    .here
-                    .spec
-                    .kv_bytes_per_token(self.here.device.kv)
-                    .max(1);
-                let tokens = self.here.device.memory_total / token;
-                let rows = (tokens as u64 * 512 / u64::from(context_length)).clamp(2048, 4096);
-                (
-                    rows as i64,
-                    "by the contexts that memory could hold".to_owned(),
-                )
-            }
-        };
-        let rows = within(
-            "--max-running-requests",
-            rows,
-            MOST_ROWS,
-            "between 1 and 65536",
-        )?;
-        self.note("max_running_requests", rows, &why);
-        Ok(rows)
     }
 
     fn max_queued(&mut self) -> Result<usize, ConfigError> {
@@ -368,57 +252,6 @@ impl Resolver<'_> {
             self.note("radix_cache", "on", "default");
             Reuse::Prefixes
         }
-    }
-
-    fn budget(
-        &mut self,
-        fraction: f64,
-        scheduler: &SchedulerConfig,
-    ) -> Result<Budget, ConfigError> {
-        let here = self.here;
-        // the largest cache there could be, so that its tables are counted in full
-        let executor = executor_config(
-            &SchedulerConfig {
-                pages: u32::MAX,
-                ..scheduler.clone()
-            },
-            here,
-        );
-        let work = (here.scratch)(&executor) + tables(here.spec, &executor);
-        let token = here.spec.kv_bytes_per_token(here.device.kv);
-        Budget::divide(here.device, fraction, here.weights, work, token)
-            .map_err(ConfigError::NoRoom)
-    }
-
-    fn pages(&mut self, budget: &Budget, scheduler: &SchedulerConfig) -> Result<u32, ConfigError> {
-        let fits = budget.tokens;
-        let enough = CPU_CONTEXTS * scheduler.context_length as usize;
-        let (tokens, why) = match self.given("--max-total-tokens") {
-            Some(given) => {
-                let given = at_least_one("--max-total-tokens", given)? as usize;
-                if given > fits {
-                    let reason = format!("{given} tokens do not fit, {fits} do and are used");
-                    self.notices.push(Notice {
-                        flag: "--max-total-tokens".into(),
-                        reason,
-                    });
-                }
-                (
-                    given.min(fits),
-                    if given > fits {
-                        "all that fits"
-                    } else {
-                        "given"
-                    },
-                )
-            }
-            None if self.on_cpu() && enough < fits => (enough, "room for 8 whole contexts"),
-            None => (fits, "what weights and work space leave"),
-        };
-        let page = scheduler.page_size.tokens() as usize;
-        let pages = (tokens / page).clamp(1, u32::MAX as usize / page - 1);
-        self.note("max_total_tokens", pages * page, why);
-        Ok(pages as u32)
     }
 
     fn random_seed(&mut self) -> u64 {

@@ -217,6 +217,31 @@ fn a_gpu_is_divided_as_users_of_sglang_expect() {
 }
 
 #[test]
+fn a_gpu_captures_steps_and_a_cpu_says_that_it_cannot() {
+    let gpu = device("cuda", 80 << 30, 79 << 30);
+    let cases = [
+        ("--cuda-graph-max-bs 24", "[1, 2, 4, 8, 12, 16, 24]"),
+        ("--cuda-graph-bs 8 2 8", "[2, 8]"),
+        ("--max-running-requests 3", "[1, 2]"),
+        ("--disable-cuda-graph", "none"),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(
+            value(&launch_on(&gpu, line).unwrap(), "cuda_graph_bs"),
+            expected,
+            "{line}"
+        );
+    }
+    let default = launch_on(&gpu, "").unwrap().graphs;
+    assert_eq!((default.len(), default.last()), (36, Some(&256)));
+    assert!(launch_on(&gpu, "--cuda-graph-bs 0").is_err());
+    let cpu = launch("--disable-cuda-graph").unwrap();
+    assert!(cpu.graphs.is_empty());
+    let line = "--disable-cuda-graph accepted, no effect: a CPU has no graphs to capture";
+    assert_eq!(cpu.notices[0].to_string(), line);
+}
+
+#[test]
 fn a_model_larger_than_memory_is_refused() {
     let tiny = device("cpu", 1 << 28, 1 << 27);
     assert!(matches!(launch_on(&tiny, ""), Err(ConfigError::NoRoom(_))));
