@@ -14,6 +14,7 @@ mod launch;
 mod logging;
 mod obtain;
 mod opened;
+mod parsers;
 mod progress;
 mod pull;
 mod serve;

@@ -14,6 +14,7 @@ use crate::launch::{ConfigError, table};
 use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
 use crate::opened::Opened;
+use crate::parsers::Parsers;
 use crate::start::{Started, load_format, plan_on, start};
 
 pub(crate) const COMMAND: ServerCommand = ServerCommand {
@@ -46,6 +47,10 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     for notice in args.notices.iter().chain(&env.notices) {
         tracing::warn!("{notice}");
     }
+    let parsers = Parsers::of(parsed);
+    for notice in &parsers.notices {
+        tracing::warn!("{notice}");
+    }
     let word = parsed.words().first().map(String::as_str);
     let local = obtain(Wanted::from(parsed, word), env).map_err(|e| Failure::Config(e.into()))?;
     if parsed.switch("show-config") {
@@ -54,14 +59,26 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     let address = Address::of(parsed).map_err(Failure::Config)?;
     tracing::info!("server_args=ServerArgs{}", echo(args, &local));
     let started = start(args, &local).map_err(Failure::Config)?;
-    let config = server_config(args, env, &local, &started, address).map_err(Failure::Config)?;
-    serve(config, started).map_err(Failure::Broken)
+    let mut config =
+        server_config(args, env, &local, &started, address).map_err(Failure::Config)?;
+    let notices = args
+        .notices
+        .iter()
+        .chain(&env.notices)
+        .chain(&parsers.notices);
+    let idle = without_effect(notices.chain(&started.launch.notices));
+    config
+        .server_args
+        .insert("accepted_without_effect".into(), idle.into());
+    serve(config, started, &parsers).map_err(Failure::Broken)
 }
 
-fn serve(config: ServerConfig, started: Started) -> anyhow::Result<()> {
+fn serve(config: ServerConfig, started: Started, parsers: &Parsers) -> anyhow::Result<()> {
     let text = started.language.map(|language| TextPipeline {
         tokenizer: language.tokenizer,
         template: language.template,
+        reasoning: parsers.reasoning,
+        tools: parsers.tools,
     });
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -175,7 +192,7 @@ fn server_config(
             Warmup::Request
         },
         health: env.health,
-        server_args: server_args(args, env, local, started),
+        server_args: server_args(args, local, started),
         memory_usage: memory_usage(started),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
@@ -218,10 +235,9 @@ fn native_stream(parsed: &Parsed) -> NativeStream {
     }
 }
 
-/// Arguments as given, overlaid with what they were resolved to, and what had no effect.
+/// Arguments as given, overlaid with what they were resolved to.
 fn server_args(
     args: &ServerArgs,
-    env: &Env,
     local: &LocalModel,
     started: &Started,
 ) -> Map<String, serde_json::Value> {
@@ -241,16 +257,13 @@ fn server_args(
         json!(started.launch.engine.context_length),
     );
     info.insert("model_path".into(), json!(local.path.display().to_string()));
-    let notices = args
-        .notices
-        .iter()
-        .chain(&env.notices)
-        .chain(&started.launch.notices);
-    let idle: Map<String, serde_json::Value> = notices
-        .map(|Notice { flag, reason }| (flag.clone(), json!(reason)))
-        .collect();
-    info.insert("accepted_without_effect".into(), idle.into());
     info
+}
+
+fn without_effect<'a>(notices: impl Iterator<Item = &'a Notice>) -> Map<String, serde_json::Value> {
+    notices
+        .map(|Notice { flag, reason }| (flag.clone(), json!(reason)))
+        .collect()
 }
 
 /// Gigabytes by use, in SGLang's names.

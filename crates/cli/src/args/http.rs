@@ -5,8 +5,6 @@ use flags::{FlagSpec, Preset, Takes};
 use super::choices::{REASONING_PARSERS, TOOL_PARSERS};
 use super::entry::{Entry, honoured, idle};
 
-const UNPARSED: &str =
-    "thinking and tool calls stay in the text as the model writes them in this version";
 const FROM_ROOT: &str = "paths start at the root; a proxy may strip a prefix";
 const PLAIN_HTTP: &str = "connections are plain HTTP/1.1 or HTTP/2; put a proxy in front for TLS";
 const NO_GRPC: &str = "there is no gRPC server in this version";
@@ -82,14 +80,16 @@ pub(super) const ENTRIES: &[Entry] = &[
         "incremental-streaming-output",
         "Stream both text and output_ids as deltas.",
     )),
-    idle(
-        UNPARSED,
-        FlagSpec::choice("reasoning-parser", REASONING_PARSERS, ""),
-    ),
-    idle(
-        UNPARSED,
-        FlagSpec::choice("tool-call-parser", TOOL_PARSERS, ""),
-    ),
+    honoured(FlagSpec::choice(
+        "reasoning-parser",
+        REASONING_PARSERS,
+        "Parser that separates a model's thinking.",
+    )),
+    honoured(FlagSpec::choice(
+        "tool-call-parser",
+        TOOL_PARSERS,
+        "Parser of a model's tool calls.",
+    )),
     idle(
         FROM_ROOT,
         FlagSpec::text("fastapi-root-path", "").default(Preset::Text("")),
