@@ -63,10 +63,17 @@ impl Avx2 {
     /// Lane i is the sum of row i.
     #[inline(always)]
     fn sums_of_eight(self, rows: [[__m256; 2]; 8]) -> __m256 {
-        let half = |i: usize| with_token!(_mm256_add_ps(rows[i][0], rows[i][1]));
-        let quarter = |i: usize| self.fold_quarters(half(i), half(i + 4));
-        let left = self.fold_pairs(quarter(0), quarter(1));
-        let right = self.fold_pairs(quarter(2), quarter(3));
+        // No closures: they would not be inlined.
+        let mut halves = [rows[0][0]; 8];
+        for (half, row) in halves.iter_mut().zip(rows) {
+            *half = with_token!(_mm256_add_ps(row[0], row[1]));
+        }
+        let mut quarters = [halves[0]; 4];
+        for (i, quarter) in quarters.iter_mut().enumerate() {
+            *quarter = self.fold_quarters(halves[i], halves[i + 4]);
+        }
+        let left = self.fold_pairs(quarters[0], quarters[1]);
+        let right = self.fold_pairs(quarters[2], quarters[3]);
         self.fold_neighbours(left, right)
     }
 
@@ -132,15 +139,14 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn load_bf16(self, from: &[bf16; LANES]) -> Self::F {
         let from: *const __m128i = from.as_ptr().cast();
-        let widen = |half: __m128i| {
-            with_token!(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(
-                _mm256_cvtepu16_epi32(half)
-            )))
-        };
-        with_token!([
-            widen(_mm_loadu_si128(from)),
-            widen(_mm_loadu_si128(from.add(1)))
-        ])
+        with_token!({
+            let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(from));
+            let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.add(1)));
+            [
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(low)),
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(high)),
+            ]
+        })
     }
 
     #[inline(always)]
@@ -200,17 +206,18 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     fn at_least(self, a: Self::F, b: Self::F) -> u32 {
-        let mask = |i: usize| {
-            with_token!(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a[i], b[i])) as u32)
-        };
-        mask(0) | mask(1) << 8
+        with_token!({
+            let low = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a[0], b[0])) as u32;
+            let high = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a[1], b[1])) as u32;
+            low | high << 8
+        })
     }
     #[inline(always)]
     fn sums(self, rows: [Self::F; LANES]) -> Self::F {
-        [
-            self.sums_of_eight(std::array::from_fn(|i| rows[i])),
-            self.sums_of_eight(std::array::from_fn(|i| rows[i + 8])),
-        ]
+        let (mut low, mut high) = ([rows[0]; 8], [rows[0]; 8]);
+        low.copy_from_slice(&rows[..8]);
+        high.copy_from_slice(&rows[8..]);
+        [self.sums_of_eight(low), self.sums_of_eight(high)]
     }
 
     #[inline(always)]
@@ -259,14 +266,16 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn mul_wide(self, a: Self::I, b: Self::I) -> (Self::I, Self::I) {
         const ODD: i32 = 0b1010_1010;
-        let upper = |x| with_token!(_mm256_srli_epi64::<32>(x));
-        let high = |i: usize| {
-            with_token!(_mm256_blend_epi32::<ODD>(
-                upper(_mm256_mul_epu32(a[i], b[i])),
-                _mm256_mul_epu32(upper(a[i]), upper(b[i]))
-            ))
-        };
-        ([high(0), high(1)], both!(_mm256_mullo_epi32, a, b))
+        let mut high = a;
+        for i in 0..2 {
+            high[i] = with_token!({
+                let odd =
+                    _mm256_mul_epu32(_mm256_srli_epi64::<32>(a[i]), _mm256_srli_epi64::<32>(b[i]));
+                let even = _mm256_srli_epi64::<32>(_mm256_mul_epu32(a[i], b[i]));
+                _mm256_blend_epi32::<ODD>(even, odd)
+            });
+        }
+        (high, both!(_mm256_mullo_epi32, a, b))
     }
     #[inline(always)]
     fn round(self, a: Self::F) -> Self::I {
@@ -307,12 +316,15 @@ impl Simd for Avx2 {
             self.pairs_of_products(_mm256_set1_epi8(64), row),
             _mm256_set1_epi16(2)
         ));
-        let add = |i: usize| {
-            with_token!(_mm256_add_epi32(
-                sums[i],
-                _mm256_add_epi32(self.centred(bytes[i], row), offset)
-            ))
-        };
-        [add(0), add(1)]
+        with_token!([
+            _mm256_add_epi32(
+                sums[0],
+                _mm256_add_epi32(self.centred(bytes[0], row), offset)
+            ),
+            _mm256_add_epi32(
+                sums[1],
+                _mm256_add_epi32(self.centred(bytes[1], row), offset)
+            )
+        ])
     }
 }

@@ -147,15 +147,20 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     fn sums(self, rows: [Self::F; LANES]) -> Self::F {
-        // Rows are paired so that lane i ends with row i.
-        let halves: [__m512; 8] = std::array::from_fn(|i| {
+        // Rows are paired so that lane i ends with row i. No closures: they would not be inlined.
+        let mut halves = [rows[0]; 8];
+        for (i, half) in halves.iter_mut().enumerate() {
             let row = i % 4 + i / 4 * 8;
-            self.fold_halves(rows[row], rows[row + 4])
-        });
-        let quarters: [__m512; 4] =
-            std::array::from_fn(|i| self.fold_quarters(halves[i], halves[i + 4]));
-        let pairs: [__m512; 2] =
-            std::array::from_fn(|i| self.fold_pairs(quarters[2 * i], quarters[2 * i + 1]));
+            *half = self.fold_halves(rows[row], rows[row + 4]);
+        }
+        let mut quarters = [rows[0]; 4];
+        for (i, quarter) in quarters.iter_mut().enumerate() {
+            *quarter = self.fold_quarters(halves[i], halves[i + 4]);
+        }
+        let mut pairs = [rows[0]; 2];
+        for (i, pair) in pairs.iter_mut().enumerate() {
+            *pair = self.fold_pairs(quarters[2 * i], quarters[2 * i + 1]);
+        }
         self.fold_neighbours(pairs[0], pairs[1])
     }
 
@@ -198,11 +203,12 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn mul_wide(self, a: Self::I, b: Self::I) -> (Self::I, Self::I) {
         const ODD: u16 = 0xAAAA;
-        let upper = |x| with_token!(_mm512_srli_epi64::<32>(x));
-        let even = with_token!(_mm512_mul_epu32(a, b));
-        let odd = with_token!(_mm512_mul_epu32(upper(a), upper(b)));
-        let high = with_token!(_mm512_mask_blend_epi32(ODD, upper(even), odd));
-        (high, with_token!(_mm512_mullo_epi32(a, b)))
+        with_token!({
+            let even = _mm512_mul_epu32(a, b);
+            let odd = _mm512_mul_epu32(_mm512_srli_epi64::<32>(a), _mm512_srli_epi64::<32>(b));
+            let high = _mm512_mask_blend_epi32(ODD, _mm512_srli_epi64::<32>(even), odd);
+            (high, _mm512_mullo_epi32(a, b))
+        })
     }
     #[inline(always)]
     fn round(self, a: Self::F) -> Self::I {
