@@ -7,6 +7,7 @@ mod generate;
 mod info;
 mod log_probs;
 mod meta_info;
+mod parse;
 mod sampling_params;
 mod tokenize;
 
@@ -17,6 +18,10 @@ pub use generate::{ErrorBody, ErrorMessage, GenerateRequest, GenerateResponse};
 pub use info::ModelInfo;
 pub use log_probs::{LogProb, LogProbs};
 pub use meta_info::{MetaInfo, Timing};
+pub use parse::{
+    FoundCall, ParseFunctionCallRequest, ParseFunctionCallResponse, SeparateReasoningRequest,
+    SeparateReasoningResponse,
+};
 pub use sampling_params::SamplingParams;
 pub use tokenize::{
     DetokenizeRequest, DetokenizeResponse, Each, TokenizeRequest, TokenizeResponse,

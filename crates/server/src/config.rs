@@ -1,0 +1,116 @@
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use text::SamplingDefaults;
+
+/// What the server needs to know besides the engine and the text layer.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The address to listen on.
+    pub host: String,
+    /// The port to listen on; 0 lets the system choose.
+    pub port: u16,
+    /// With a key, every request but health checks and metrics must bring it.
+    pub api_key: Option<String>,
+    /// The model's name for clients.
+    pub served_model_name: String,
+    /// What `/model_info` says.
+    pub model: ModelFacts,
+    /// Tokens per event of a stream, unless the request says otherwise.
+    pub stream_interval: usize,
+    /// What the events of native streams repeat.
+    pub native_stream: NativeStream,
+    /// What chats use for parameters their request leaves out.
+    pub sampling_defaults: SamplingDefaults,
+    /// Whether `/metrics` exists.
+    pub metrics: bool,
+    /// Whether answers say how many prompt tokens were found in the cache.
+    pub cache_report: bool,
+    /// Whether prompts and outputs that are too long are cut instead of refused.
+    pub auto_truncate: bool,
+    /// Whether requests are logged.
+    pub request_log: RequestLog,
+    /// Whether the server sends itself a first request.
+    pub warmup: Warmup,
+    /// How health is found out.
+    pub health: HealthCheck,
+    /// Every resolved argument, for `/server_info`; what had no effect is listed in it too.
+    pub server_args: Map<String, Value>,
+    /// Gigabytes by use, for `/server_info`.
+    pub memory_usage: Map<String, Value>,
+    /// Our version.
+    pub version: String,
+}
+
+/// What is known about the model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelFacts {
+    /// Where it was loaded from.
+    pub model_path: String,
+    /// Where its tokenizer was loaded from.
+    pub tokenizer_path: String,
+    /// The kind of model, as its configuration names it.
+    pub model_type: Option<String>,
+    /// The architectures, as its configuration names them.
+    pub architectures: Vec<String>,
+    /// Which weights answer.
+    pub weight_version: String,
+    /// Sampling parameters the operator set for everybody.
+    pub preferred_sampling_params: Option<Value>,
+}
+
+/// What the events of a native stream repeat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NativeStream {
+    /// Text and tokens from the start of the output.
+    #[default]
+    Cumulative,
+    /// Text from the start; only new tokens.
+    NewTokens,
+    /// Neither: only what is new.
+    Incremental,
+}
+
+/// Whether requests are logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequestLog {
+    /// No.
+    #[default]
+    Off,
+    /// When they come and when they end, without their text.
+    Summary,
+}
+
+/// Whether the server sends itself a first request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Warmup {
+    /// Before it says that it is ready.
+    #[default]
+    Request,
+    /// No; the first client does.
+    Skip,
+}
+
+/// How health is found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HealthCheck {
+    /// By a token generated within this time.
+    Generate(Duration),
+    /// `/health` only says that the server is there; `/health_generate` generates.
+    Alive(Duration),
+}
+
+impl HealthCheck {
+    /// How long a token may take.
+    pub fn limit(self) -> Duration {
+        match self {
+            Self::Generate(limit) | Self::Alive(limit) => limit,
+        }
+    }
+}
+
+impl Default for HealthCheck {
+    fn default() -> Self {
+        Self::Generate(Duration::from_secs(20))
+    }
+}

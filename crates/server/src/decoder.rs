@@ -1,0 +1,125 @@
+use protocol::native::{FinishReason, Matched};
+use sampling::{Abort, FinishReason as EngineFinish, Token};
+use text::{Detokenizer, StopStrings, Tokenizer};
+
+use crate::generation::TextOptions;
+
+/// What the tokens of one sequence say, and where it ends.
+///
+/// Without a tokenizer there is no text and there are no stop strings; everything else is the same.
+pub(crate) struct Decoder {
+    text: Option<TextDecoder>,
+    /// What ends an output stays in the text.
+    keep_stop: bool,
+    tokens: usize,
+}
+
+struct TextDecoder {
+    detokenizer: Detokenizer,
+    stops: StopStrings,
+}
+
+/// What a run of tokens led to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Decoded {
+    /// Text that will not be taken back.
+    pub(crate) text: String,
+    /// How many of the tokens belong to the output: those behind a stop string do not.
+    pub(crate) kept: usize,
+    /// Why the output ends here.
+    pub(crate) finish: Option<FinishReason>,
+}
+
+impl Decoder {
+    pub(crate) fn new(
+        tokenizer: Option<&Tokenizer>,
+        options: &TextOptions,
+        prompt: &[Token],
+    ) -> Self {
+        let text = tokenizer.map(|tokenizer| TextDecoder {
+            detokenizer: Detokenizer::after_prompt(tokenizer, options.skip_special, prompt),
+            stops: StopStrings::new(options.stop.clone(), options.keep_stop),
+        });
+        Self {
+            text,
+            keep_stop: options.keep_stop,
+            tokens: 0,
+        }
+    }
+
+    /// Tokens of the output so far.
+    pub(crate) fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    /// Takes the next tokens, and the end when the engine saw one.
+    pub(crate) fn push(&mut self, tokens: &[Token], finish: Option<EngineFinish>) -> Decoded {
+        let end_token = match &finish {
+            Some(EngineFinish::Stop { token: Some(token) }) if !self.keep_stop => Some(*token),
+            _ => None,
+        };
+        let mut decoded = Decoded::default();
+        for (index, &token) in tokens.iter().enumerate() {
+            decoded.kept += 1;
+            self.tokens += 1;
+            let is_end = index + 1 == tokens.len() && end_token == Some(token);
+            let Some(text) = self.text.as_mut().filter(|_| !is_end) else {
+                continue;
+            };
+            let outcome = text.stops.push(text.detokenizer.push(token));
+            decoded.text.push_str(&outcome.emit);
+            if let Some(stop) = outcome.matched {
+                decoded.finish = Some(FinishReason::Stop {
+                    matched: Some(Matched::Text(stop)),
+                });
+                return decoded;
+            }
+        }
+        if let Some(finish) = finish {
+            decoded.finish = Some(self.end(finish, &mut decoded.text));
+        }
+        decoded
+    }
+
+    /// What was held back is said at the end; it may still turn out to be a stop string.
+    fn end(&mut self, finish: EngineFinish, said: &mut String) -> FinishReason {
+        if let Some(text) = &mut self.text {
+            let outcome = text.stops.push(text.detokenizer.flush());
+            said.push_str(&outcome.emit);
+            if let Some(stop) = outcome.matched {
+                return FinishReason::Stop {
+                    matched: Some(Matched::Text(stop)),
+                };
+            }
+            said.push_str(&text.stops.flush());
+        }
+        match finish {
+            EngineFinish::Stop { token } => FinishReason::Stop {
+                matched: token.map(Matched::Token),
+            },
+            EngineFinish::Length => FinishReason::Length {
+                length: self.tokens,
+            },
+            EngineFinish::Abort(Abort::Cancelled) => cancelled(),
+            EngineFinish::Abort(Abort::Failed(message)) => failed(message),
+        }
+    }
+}
+
+/// The end of a sequence that somebody asked to end.
+pub(crate) fn cancelled() -> FinishReason {
+    FinishReason::Abort {
+        message: "the request was aborted".to_owned(),
+        status_code: None,
+        err_type: None,
+    }
+}
+
+/// The end of a sequence that we broke.
+pub(crate) fn failed(message: String) -> FinishReason {
+    FinishReason::Abort {
+        message,
+        status_code: Some(500),
+        err_type: Some("InternalServerError".to_owned()),
+    }
+}

@@ -1,0 +1,158 @@
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use engine::RequestError;
+use http::StatusCode;
+use protocol::json::ReadError;
+use protocol::native::ErrorBody;
+use protocol::openai::ErrorResponse;
+use sampling::SamplingError;
+use text::{TemplateError, TokenizerError};
+
+/// Why the server could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The address is taken or not ours.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Host and port.
+        address: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The system would not let us wait for connections or signals.
+    #[error("cannot serve")]
+    Serve(#[from] std::io::Error),
+    /// The server's own first request failed.
+    #[error("the warm-up request failed: {0}")]
+    Warmup(String),
+    /// The engine ended by itself.
+    #[error("the engine is gone")]
+    EngineLost,
+}
+
+/// Why a request gets no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum ApiError {
+    /// The body is not JSON, or has values of the wrong type.
+    #[error("{0}")]
+    Malformed(#[from] ReadError),
+    /// The body asks for what makes no sense or is not offered.
+    #[error("{0}")]
+    Invalid(String),
+    /// The body is no JSON by its own account.
+    #[error("Unsupported Media Type: Only 'application/json' is allowed")]
+    MediaType,
+    /// The body is larger than we read.
+    #[error("the request body is larger than {limit} bytes")]
+    TooLarge {
+        /// The most that is read.
+        limit: usize,
+    },
+    /// The body never arrived in full.
+    #[error("the request body could not be read: {0}")]
+    Interrupted(String),
+    /// The engine does not take it.
+    #[error(transparent)]
+    Refused(#[from] RequestError),
+    /// We broke it.
+    #[error("{0}")]
+    Failed(String),
+    /// It was ended while it ran; the status is the one the sequence ended with.
+    #[error("{message}")]
+    Aborted {
+        /// Why.
+        message: String,
+        /// What kind of end.
+        status: u16,
+    },
+}
+
+impl ApiError {
+    /// The request makes no sense.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid(message.into())
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::Malformed(_) | Self::Invalid(_) | Self::MediaType | Self::Interrupted(_) => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Refused(RequestError::QueueFull | RequestError::ShuttingDown) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::Refused(_) => StatusCode::BAD_REQUEST,
+            Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Aborted { status, .. } => {
+                StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+
+    /// The error as the OpenAI API writes it.
+    pub(crate) fn openai(&self) -> ErrorResponse {
+        let status = self.status();
+        let kind = match self {
+            Self::Malformed(_) | Self::MediaType => "Bad Request",
+            _ if status == StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailableError",
+            _ if status.is_server_error() => "InternalServerError",
+            _ => "BadRequestError",
+        };
+        ErrorResponse::new(self.to_string(), kind, status.as_u16())
+    }
+}
+
+impl From<SamplingError> for ApiError {
+    fn from(error: SamplingError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+impl From<TokenizerError> for ApiError {
+    fn from(error: TokenizerError) -> Self {
+        Self::Invalid(format!("the text cannot be encoded: {error}"))
+    }
+}
+
+impl From<TemplateError> for ApiError {
+    fn from(error: TemplateError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+/// An error in the form of the native API.
+#[derive(Debug)]
+pub(crate) struct NativeError(ApiError);
+
+impl<E: Into<ApiError>> From<E> for NativeError {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for NativeError {
+    fn into_response(self) -> Response {
+        let status = self.0.status();
+        match self.0 {
+            error @ ApiError::Malformed(_) => (status, Json(error.openai())).into_response(),
+            error => (status, Json(ErrorBody::new(error.to_string()))).into_response(),
+        }
+    }
+}
+
+/// An error in the form of the OpenAI API.
+#[derive(Debug)]
+pub(crate) struct OpenAiError(ApiError);
+
+impl<E: Into<ApiError>> From<E> for OpenAiError {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for OpenAiError {
+    fn into_response(self) -> Response {
+        (self.0.status(), Json(self.0.openai())).into_response()
+    }
+}

@@ -1,0 +1,76 @@
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use protocol::json::{FromJson, read};
+
+use crate::error::{ApiError, NativeError, OpenAiError};
+
+/// The largest body that is read: a million tokens as text, with room to spare.
+pub(crate) const MAX_BODY: usize = 64 << 20;
+
+/// Bodies larger than this are parsed where they keep nobody waiting.
+const PARSE_INLINE: usize = 256 << 10;
+
+/// The body of a native request. An empty one counts as an empty object.
+pub(crate) struct NativeJson<T>(pub(crate) T);
+
+impl<T: FromJson + Send + 'static, S: Send + Sync> FromRequest<S> for NativeJson<T> {
+    type Rejection = NativeError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, NativeError> {
+        let body = body(request, state).await?;
+        if body.trim_ascii().is_empty() {
+            return Ok(Self(parse(Bytes::from_static(b"{}")).await?));
+        }
+        Ok(Self(parse(body).await?))
+    }
+}
+
+/// The body of a request of the OpenAI API, which must call itself JSON.
+pub(crate) struct OpenAiJson<T>(pub(crate) T);
+
+impl<T: FromJson + Send + 'static, S: Send + Sync> FromRequest<S> for OpenAiJson<T> {
+    type Rejection = OpenAiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, OpenAiError> {
+        if !is_json(&request) {
+            return Err(ApiError::MediaType.into());
+        }
+        let body = body(request, state).await?;
+        Ok(Self(parse(body).await?))
+    }
+}
+
+fn is_json(request: &Request) -> bool {
+    let value = request
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let kind = value
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("application/json")
+}
+
+async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
+    Bytes::from_request(request, state)
+        .await
+        .map_err(|rejection| {
+            if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+                ApiError::TooLarge { limit: MAX_BODY }
+            } else {
+                ApiError::Interrupted(rejection.body_text())
+            }
+        })
+}
+
+async fn parse<T: FromJson + Send + 'static>(body: Bytes) -> Result<T, ApiError> {
+    if body.len() <= PARSE_INLINE {
+        return Ok(read(&body)?);
+    }
+    let parsed = tokio::task::spawn_blocking(move || read(&body)).await;
+    Ok(parsed.map_err(|error| ApiError::Failed(error.to_string()))??)
+}

@@ -1,0 +1,325 @@
+//! What Prometheus is told, under the names that SGLang's dashboards look for.
+
+mod exposition;
+mod histogram;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::EngineStats;
+
+pub(crate) use exposition::Exposition;
+use histogram::Histogram;
+
+/// The type of an exposition.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+const TIME_TO_FIRST_TOKEN: &[f64] = &[
+    0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 20.0, 40.0, 60.0, 80.0, 100.0, 200.0,
+    400.0,
+];
+
+const INTER_TOKEN_LATENCY: &[f64] = &[
+    0.002, 0.004, 0.006, 0.008, 0.010, 0.015, 0.020, 0.025, 0.030, 0.035, 0.040, 0.060, 0.080,
+    0.100, 0.200, 0.400, 0.600, 0.800, 1.0, 2.0, 4.0, 6.0, 8.0,
+];
+
+const END_TO_END_LATENCY: &[f64] = &[
+    0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 20.0, 40.0, 60.0, 80.0, 100.0, 200.0,
+    400.0, 600.0, 1200.0, 1800.0, 2400.0,
+];
+
+const QUEUE_TIME: &[f64] = &[
+    0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0,
+    80.0, 90.0, 100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1000.0, 1200.0,
+    1400.0, 1600.0, 1800.0, 2000.0, 2500.0, 3000.0,
+];
+
+const RETRACTIONS: &[f64] = &[
+    0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0,
+    75.0, 100.0,
+];
+
+/// Counters and histograms of requests. Gauges are read from the engine when somebody asks.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    model_name: String,
+    prompt_tokens: AtomicU64,
+    generation_tokens: AtomicU64,
+    cached_tokens: AtomicU64,
+    requests: AtomicU64,
+    aborted: AtomicU64,
+    time_to_first_token: Histogram,
+    inter_token_latency: Histogram,
+    end_to_end_latency: Histogram,
+    queue_time: Histogram,
+    retractions: Histogram,
+}
+
+/// What the engine has room for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Room {
+    /// Sequences that may run at once.
+    pub(crate) rows: u32,
+    /// Tokens in KV memory.
+    pub(crate) tokens: u64,
+}
+
+/// A sequence that has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FinishedSequence {
+    pub(crate) prompt_tokens: usize,
+    pub(crate) completion_tokens: usize,
+    pub(crate) cached_tokens: usize,
+    pub(crate) retractions: u32,
+    pub(crate) queue_seconds: f64,
+    pub(crate) end_to_end_seconds: f64,
+}
+
+impl Metrics {
+    pub(crate) fn new(model_name: &str) -> Self {
+        Self {
+            model_name: model_name.to_owned(),
+            prompt_tokens: AtomicU64::new(0),
+            generation_tokens: AtomicU64::new(0),
+            cached_tokens: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            aborted: AtomicU64::new(0),
+            time_to_first_token: Histogram::new(TIME_TO_FIRST_TOKEN),
+            inter_token_latency: Histogram::new(INTER_TOKEN_LATENCY),
+            end_to_end_latency: Histogram::new(END_TO_END_LATENCY),
+            queue_time: Histogram::new(QUEUE_TIME),
+            retractions: Histogram::new(RETRACTIONS),
+        }
+    }
+
+    pub(crate) fn first_token(&self, seconds: f64) {
+        self.time_to_first_token.observe(seconds, 1);
+    }
+
+    /// `tokens` tokens came together, so long after the ones before.
+    pub(crate) fn later_tokens(&self, seconds: f64, tokens: usize) {
+        if tokens > 0 {
+            self.inter_token_latency
+                .observe(seconds / tokens as f64, tokens as u64);
+        }
+    }
+
+    pub(crate) fn finished(&self, sequence: &FinishedSequence) {
+        let add = |counter: &AtomicU64, count: usize| {
+            counter.fetch_add(count as u64, Ordering::Relaxed);
+        };
+        add(&self.prompt_tokens, sequence.prompt_tokens);
+        add(&self.generation_tokens, sequence.completion_tokens);
+        add(&self.cached_tokens, sequence.cached_tokens);
+        add(&self.requests, 1);
+        self.end_to_end_latency
+            .observe(sequence.end_to_end_seconds, 1);
+        self.queue_time.observe(sequence.queue_seconds, 1);
+        self.retractions.observe(f64::from(sequence.retractions), 1);
+    }
+
+    pub(crate) fn aborted(&self) {
+        self.aborted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Everything as Prometheus reads it.
+    pub(crate) fn exposition(&self, stats: &EngineStats, room: Room) -> String {
+        let labels = [
+            ("model_name", self.model_name.as_str()),
+            ("engine_type", "unified"),
+            ("tp_rank", "0"),
+            ("pp_rank", "0"),
+        ];
+        let mut out = Exposition::new("sglang:", &labels);
+        gauges(&mut out, stats, room);
+        let counters = [
+            (
+                "prompt_tokens_total",
+                "Number of prefill tokens processed.",
+                &self.prompt_tokens,
+            ),
+            (
+                "generation_tokens_total",
+                "Number of generation tokens processed.",
+                &self.generation_tokens,
+            ),
+            (
+                "cached_tokens_total",
+                "Number of cached prompt tokens.",
+                &self.cached_tokens,
+            ),
+            (
+                "num_requests_total",
+                "Number of requests processed.",
+                &self.requests,
+            ),
+            (
+                "num_aborted_requests_total",
+                "Number of requests aborted.",
+                &self.aborted,
+            ),
+        ];
+        for (name, help, counter) in counters {
+            out.counter(name, help, counter.load(Ordering::Relaxed));
+        }
+        let evicted = stats.scheduler.evicted_tokens;
+        out.counter(
+            "evicted_tokens_total",
+            "Number of cached tokens given up.",
+            evicted,
+        );
+        let histograms = [
+            (
+                "time_to_first_token_seconds",
+                "Histogram of time to first token in seconds.",
+                &self.time_to_first_token,
+            ),
+            (
+                "inter_token_latency_seconds",
+                "Histogram of inter-token latency in seconds.",
+                &self.inter_token_latency,
+            ),
+            (
+                "e2e_request_latency_seconds",
+                "Histogram of end-to-end request latency in seconds.",
+                &self.end_to_end_latency,
+            ),
+            (
+                "queue_time_seconds",
+                "Histogram of queueing time in seconds.",
+                &self.queue_time,
+            ),
+            (
+                "num_retractions",
+                "Histogram of retractions per request.",
+                &self.retractions,
+            ),
+        ];
+        for (name, help, histogram) in histograms {
+            out.histogram(name, help, histogram);
+        }
+        out.finish()
+    }
+}
+
+fn gauges(out: &mut Exposition, stats: &EngineStats, room: Room) {
+    let now = &stats.scheduler;
+    let utilization = f64::from(now.running) / f64::from(room.rows.max(1));
+    let gauges = [
+        (
+            "num_running_reqs",
+            "The number of running requests.",
+            f64::from(now.running),
+        ),
+        (
+            "num_used_tokens",
+            "The number of used tokens.",
+            now.used_tokens as f64,
+        ),
+        ("token_usage", "The token usage.", now.token_usage()),
+        (
+            "gen_throughput",
+            "The generation throughput (token/s).",
+            stats.generation_throughput,
+        ),
+        (
+            "num_queue_reqs",
+            "The number of requests in the waiting queue.",
+            now.waiting as f64,
+        ),
+        (
+            "num_grammar_queue_reqs",
+            "The number of requests waiting for a grammar.",
+            0.0,
+        ),
+        (
+            "cache_hit_rate",
+            "The prefix cache hit rate.",
+            now.cache_hit_rate(),
+        ),
+        (
+            "max_total_num_tokens",
+            "Maximum total number of tokens in the KV cache pool.",
+            room.tokens as f64,
+        ),
+        (
+            "num_retracted_reqs",
+            "The number of retracted requests.",
+            now.retracted as f64,
+        ),
+        ("num_paused_reqs", "The number of paused requests.", 0.0),
+        (
+            "new_token_ratio",
+            "The new token ratio.",
+            now.new_token_ratio,
+        ),
+        (
+            "is_cuda_graph",
+            "Whether the batch is using CUDA graph.",
+            0.0,
+        ),
+        ("utilization", "The share of rows in use.", utilization),
+    ];
+    for (name, help, value) in gauges {
+        out.gauge(name, help, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_and_timed() {
+        let metrics = Metrics::new("a \"model\"");
+        metrics.first_token(0.15);
+        metrics.later_tokens(0.009, 3);
+        metrics.later_tokens(0.0, 0);
+        metrics.finished(&FinishedSequence {
+            prompt_tokens: 5,
+            completion_tokens: 4,
+            cached_tokens: 2,
+            retractions: 0,
+            queue_seconds: 0.05,
+            end_to_end_seconds: 0.2,
+        });
+        metrics.aborted();
+        let text = metrics.exposition(&EngineStats::default(), Room::default());
+        let chosen: Vec<&str> = text
+            .lines()
+            .filter(|line| {
+                line.contains("_total{")
+                    || line.contains("inter_token") && !line.contains("le=\"0.0")
+                    || line.contains("num_running_reqs")
+            })
+            .collect();
+        expect![[r#"
+            # HELP sglang:num_running_reqs The number of running requests.
+            # TYPE sglang:num_running_reqs gauge
+            sglang:num_running_reqs{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 0.0
+            sglang:prompt_tokens_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 5.0
+            sglang:generation_tokens_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 4.0
+            sglang:cached_tokens_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 2.0
+            sglang:num_requests_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 1.0
+            sglang:num_aborted_requests_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 1.0
+            sglang:evicted_tokens_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 0.0
+            # HELP sglang:inter_token_latency_seconds Histogram of inter-token latency in seconds.
+            # TYPE sglang:inter_token_latency_seconds histogram
+            sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="0.1"} 3.0
+            sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="0.2"} 3.0
+            sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="0.4"} 3.0
+            sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="0.6"} 3.0
+            sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="0.8"} 3.0
+            sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="1.0"} 3.0
+            sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="2.0"} 3.0
+            sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="4.0"} 3.0
+            sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="6.0"} 3.0
+            sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="8.0"} 3.0
+            sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="+Inf"} 3.0
+            sglang:inter_token_latency_seconds_sum{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 0.009
+            sglang:inter_token_latency_seconds_count{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 3.0"#]]
+        .assert_eq(&chosen.join("\n"));
+    }
+}

@@ -1,0 +1,65 @@
+use std::time::Duration;
+
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use protocol::native::{AbortRequest, FlushCacheQuery};
+
+use crate::error::{ApiError, NativeError};
+use crate::extract::NativeJson;
+use crate::state::Shared;
+
+/// The longest that a flush waits for the engine to be idle.
+const MAX_FLUSH_WAIT: f64 = 3600.0;
+
+/// `/flush_cache`
+pub(crate) async fn flush_cache(
+    State(state): State<Shared>,
+    Query(query): Query<FlushCacheQuery>,
+) -> Response {
+    if query.timeout > 0.0 {
+        let limit = Duration::from_secs_f64(query.timeout.min(MAX_FLUSH_WAIT));
+        // Busy until the end of the wait is what the flush itself finds out.
+        let _ = tokio::time::timeout(limit, state.engine.idle()).await;
+    }
+    if state.engine.flush_cache().await {
+        tracing::info!("Cache flushed successfully!");
+        let text = "Cache flushed.\nPlease check backend logs for more details. (When there are \
+                    running or waiting requests, the operation will not be performed.)\n";
+        return text.into_response();
+    }
+    let now = state.engine.stats().scheduler;
+    tracing::warn!(
+        "Cache not flushed because there are pending requests. #queue-req: {}, #running-req: {}",
+        now.waiting,
+        now.running
+    );
+    let text = "Cache not flushed: requests run or wait.\n";
+    (StatusCode::BAD_REQUEST, text).into_response()
+}
+
+/// `/abort_request`
+pub(crate) async fn abort_request(
+    State(state): State<Shared>,
+    NativeJson(request): NativeJson<AbortRequest>,
+) -> Result<StatusCode, NativeError> {
+    match (request.rid, request.abort_all) {
+        (_, Some(true)) => state.running.abort(""),
+        (Some(rid), _) if !rid.is_empty() => state.running.abort(&rid),
+        _ => return Err(ApiError::invalid("Either rid or abort_all should be provided.").into()),
+    };
+    Ok(StatusCode::OK)
+}
+
+/// `/freeze_gc`: there is no garbage here.
+pub(crate) async fn freeze_gc() -> &'static str {
+    "Garbage collection frozen.\n"
+}
+
+/// `/start_profile`, `/stop_profile`
+pub(crate) async fn profile() -> (StatusCode, &'static str) {
+    (
+        StatusCode::NOT_IMPLEMENTED,
+        "This server cannot record profiles yet.\n",
+    )
+}

@@ -1,0 +1,103 @@
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::admission::Phase;
+use crate::error::ServerError;
+use crate::state::Shared;
+
+/// How often the engine's health is looked at.
+const GLANCE: Duration = Duration::from_millis(500);
+
+/// How the server came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It was told to stop, and everything that ran was answered first.
+    Drained,
+    /// It was told to stop at once.
+    AtOnce,
+}
+
+/// Requests to stop, as they come.
+#[derive(Clone, Debug)]
+pub struct StopRequests(watch::Receiver<u32>);
+
+/// Where requests to stop are made.
+#[derive(Debug)]
+pub struct Stopper(watch::Sender<u32>);
+
+impl Stopper {
+    /// Asks the server to stop; a second time, to stop at once.
+    pub fn stop(&self) {
+        self.0.send_modify(|count| *count += 1);
+    }
+}
+
+impl StopRequests {
+    /// Requests that the returned stopper makes.
+    pub fn new() -> (Stopper, Self) {
+        let (sender, receiver) = watch::channel(0);
+        (Stopper(sender), Self(receiver))
+    }
+
+    /// Requests by SIGTERM and SIGINT. Must be called inside a runtime.
+    pub fn by_signals() -> std::io::Result<Self> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let (stopper, requests) = Self::new();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                    () = stopper.0.closed() => return,
+                }
+                stopper.stop();
+            }
+        });
+        Ok(requests)
+    }
+
+    /// Resolves when there were `count` requests; never when nobody can make them any more.
+    pub(crate) async fn reached(&mut self, count: u32) {
+        if self.0.wait_for(|made| *made >= count).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Resolves when the server should stop listening: after a request to stop, when all is answered.
+pub(crate) async fn supervise(
+    state: &Shared,
+    mut requests: StopRequests,
+) -> Result<Stopped, ServerError> {
+    tokio::select! {
+        () = requests.reached(1) => {}
+        () = lost(state) => return Err(ServerError::EngineLost),
+    }
+    state.admission.advance(Phase::Draining);
+    state.engine.drain();
+    let open = state.admission.inside();
+    tracing::info!("Gracefully exiting... Remaining number of requests {open}.");
+    let answered = async {
+        state.admission.empty().await;
+        state.engine.idle().await;
+    };
+    tokio::select! {
+        () = answered => Ok(Stopped::Drained),
+        () = requests.reached(2) => Ok(Stopped::AtOnce),
+        () = lost(state) => Err(ServerError::EngineLost),
+    }
+}
+
+/// Resolves when the engine has ended by itself.
+async fn lost(state: &Shared) {
+    let mut glances = tokio::time::interval(GLANCE);
+    loop {
+        glances.tick().await;
+        if !state.engine.is_healthy() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,188 @@
+use std::sync::Arc;
+
+use engine::GenerateRequest;
+use sampling::{SamplingParams, Token};
+use text::Tokenizer;
+
+use crate::clock::{Moment, SequenceClock};
+use crate::config::RequestLog;
+use crate::decoder::Decoder;
+use crate::error::ApiError;
+use crate::generation::{Delivery, Generation, MAX_OUTPUTS, Prompt};
+use crate::outputs::{Facts, Outputs};
+use crate::sequence::{Counts, Reporting, Sequence};
+use crate::state::{Shared, State};
+
+/// Texts longer than this are encoded where they keep nobody waiting.
+const ENCODE_INLINE: usize = 4 << 10;
+
+/// Sends everything a request wants to the engine: all of it, or nothing.
+///
+/// Outputs come in the order of the prompts, those of one prompt side by side.
+pub(crate) async fn start(
+    state: &Shared,
+    mut generations: Vec<Generation>,
+    delivery: Delivery,
+    received: Moment,
+) -> Result<Outputs, ApiError> {
+    let visit = state.admission.enter()?;
+    let wanted: usize = generations
+        .iter()
+        .map(|wanted| wanted.sampling.choices as usize)
+        .sum();
+    if wanted > MAX_OUTPUTS {
+        return Err(ApiError::Invalid(format!(
+            "a request may ask for {MAX_OUTPUTS} outputs, got {wanted}."
+        )));
+    }
+    let prompts = encode(state, &mut generations).await?;
+    let mut sequences = Vec::with_capacity(wanted);
+    for (generation, prompt) in generations.into_iter().zip(prompts) {
+        begin(
+            state,
+            &generation,
+            prompt,
+            delivery,
+            received,
+            &mut sequences,
+        )?;
+    }
+    Ok(Outputs::new(sequences, visit))
+}
+
+fn begin(
+    state: &State,
+    generation: &Generation,
+    prompt: Vec<Token>,
+    delivery: Delivery,
+    received: Moment,
+    sequences: &mut Vec<(Facts, Sequence)>,
+) -> Result<(), ApiError> {
+    let (prompt, params) = fit(state, prompt, &generation.sampling.params);
+    let prompt: Arc<[Token]> = prompt.into();
+    let tokenizer = state.text.as_ref().map(|text| &text.tokenizer);
+    for choice in 0..generation.sampling.choices {
+        let stream = state.engine.generate(GenerateRequest {
+            prompt: Arc::clone(&prompt),
+            params: Arc::clone(&params),
+            choice,
+            log_probs: generation.log_probs.clone(),
+            namespace: generation.namespace.clone(),
+            priority: generation.priority,
+        })?;
+        let interval = match delivery {
+            Delivery::Whole => usize::MAX,
+            Delivery::Pieces => generation.sampling.stream_interval,
+        };
+        let facts = Facts {
+            id: generation.id.clone(),
+            prompt: Arc::clone(&prompt),
+            log_probs: generation.log_probs.clone(),
+        };
+        let sequence = Sequence {
+            stream: Some(stream),
+            ticket: state.running.enter(&generation.id),
+            decoder: Decoder::new(tokenizer, &generation.sampling.text, &prompt),
+            clock: SequenceClock::new(received),
+            interval,
+            counts: Counts {
+                prompt_tokens: prompt.len(),
+                ..Counts::default()
+            },
+            reporting: Reporting {
+                metrics: Arc::clone(&state.metrics),
+                detailed_timing: state.config.metrics,
+                log: state.config.request_log,
+            },
+        };
+        sequences.push((facts, sequence));
+    }
+    if state.config.request_log == RequestLog::Summary {
+        tracing::info!(
+            "Receive: rid={}, input_tokens={}, max_new_tokens={:?}, n={}",
+            generation.id,
+            prompt.len(),
+            params.max_new_tokens,
+            generation.sampling.choices,
+        );
+    }
+    Ok(())
+}
+
+/// With automatic truncation, cuts the prompt and the output to what fits.
+fn fit(
+    state: &State,
+    mut prompt: Vec<Token>,
+    params: &Arc<SamplingParams>,
+) -> (Vec<Token>, Arc<SamplingParams>) {
+    let room = state.engine.config().scheduler.max_sequence_tokens() as usize;
+    let room = room.min(state.context_length() - 1);
+    if !state.config.auto_truncate {
+        return (prompt, Arc::clone(params));
+    }
+    if prompt.len() >= room {
+        tracing::warn!(
+            "a prompt of {} tokens was cut to {}",
+            prompt.len(),
+            room - 1
+        );
+        prompt.truncate(room - 1);
+    }
+    let left = (room - prompt.len()) as u32;
+    if params.max_new_tokens.is_none_or(|wanted| wanted <= left) {
+        return (prompt, Arc::clone(params));
+    }
+    tracing::warn!(
+        "an output of {:?} tokens was cut to {left}",
+        params.max_new_tokens
+    );
+    let mut params = SamplingParams::clone(params);
+    params.max_new_tokens = Some(left);
+    params.min_new_tokens = params.min_new_tokens.min(left);
+    (prompt, Arc::new(params))
+}
+
+/// The tokens of all prompts. Texts are taken out of the generations: nobody needs them again.
+async fn encode(
+    state: &Shared,
+    generations: &mut [Generation],
+) -> Result<Vec<Vec<Token>>, ApiError> {
+    let empty = Prompt::Tokens(Vec::new());
+    let prompts: Vec<Prompt> = generations
+        .iter_mut()
+        .map(|generation| std::mem::replace(&mut generation.prompt, empty.clone()))
+        .collect();
+    let tokenizer = state.text.as_ref().map(|text| text.tokenizer.clone());
+    let characters: usize = prompts.iter().map(Prompt::text_len).sum();
+    if characters <= ENCODE_INLINE {
+        return encode_all(tokenizer.as_ref(), prompts);
+    }
+    let encoded = tokio::task::spawn_blocking(move || encode_all(tokenizer.as_ref(), prompts));
+    encoded
+        .await
+        .map_err(|error| ApiError::Failed(error.to_string()))?
+}
+
+fn encode_all(
+    tokenizer: Option<&Tokenizer>,
+    prompts: Vec<Prompt>,
+) -> Result<Vec<Vec<Token>>, ApiError> {
+    prompts
+        .into_iter()
+        .map(|prompt| encode_one(tokenizer, prompt))
+        .collect()
+}
+
+fn encode_one(tokenizer: Option<&Tokenizer>, prompt: Prompt) -> Result<Vec<Token>, ApiError> {
+    let (text, add_special) = match prompt {
+        Prompt::Tokens(tokens) => return Ok(tokens),
+        Prompt::Text(text) => (text, true),
+        Prompt::Rendered(text) => (text, false),
+    };
+    let tokenizer = tokenizer.ok_or_else(|| ApiError::invalid(NO_TOKENIZER))?;
+    Ok(tokenizer.encode(&text, add_special)?)
+}
+
+/// What a server without a tokenizer says to text.
+pub(crate) const NO_TOKENIZER: &str = "The server was started with --skip-tokenizer-init: it takes \
+                                       input_ids and gives output_ids, no text.";

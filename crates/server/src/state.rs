@@ -1,0 +1,72 @@
+use std::sync::Arc;
+
+use engine::EngineHandle;
+
+use crate::admission::Admission;
+use crate::clock;
+use crate::config::ServerConfig;
+use crate::convert::native::Rules;
+use crate::metrics::{Metrics, Room};
+use crate::pipeline::TextPipeline;
+use crate::running::Running;
+
+/// What all handlers share.
+pub(crate) struct State {
+    pub(crate) config: ServerConfig,
+    pub(crate) engine: EngineHandle,
+    /// Absent when the server takes and gives tokens only.
+    pub(crate) text: Option<Arc<TextPipeline>>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) admission: Admission,
+    pub(crate) running: Running,
+    /// Seconds since 1970.
+    pub(crate) started: u64,
+}
+
+/// A handle to it.
+pub(crate) type Shared = Arc<State>;
+
+impl State {
+    pub(crate) fn new(
+        config: ServerConfig,
+        engine: EngineHandle,
+        text: Option<TextPipeline>,
+    ) -> Self {
+        Self {
+            metrics: Arc::new(Metrics::new(&config.served_model_name)),
+            config,
+            engine,
+            text: text.map(Arc::new),
+            admission: Admission::new(),
+            running: Running::default(),
+            started: clock::unix_seconds(),
+        }
+    }
+
+    /// Tokens a sequence may have.
+    pub(crate) fn context_length(&self) -> usize {
+        self.engine.config().context_length
+    }
+
+    /// What the server adds to what requests say about sampling.
+    pub(crate) fn rules(&self) -> Rules {
+        Rules {
+            vocabulary: self.vocabulary(),
+            stream_interval: self.config.stream_interval.max(1),
+        }
+    }
+
+    /// What the engine has room for.
+    pub(crate) fn room(&self) -> Room {
+        let scheduler = &self.engine.config().scheduler;
+        Room {
+            rows: scheduler.max_rows,
+            tokens: u64::from(scheduler.pages) * u64::from(scheduler.page_size.tokens()),
+        }
+    }
+
+    /// Size of the vocabulary.
+    pub(crate) fn vocabulary(&self) -> usize {
+        self.engine.config().vocabulary
+    }
+}

@@ -1,0 +1,9 @@
+//! The whole server over real sockets and a fake device: bodies, streams, refusals, and its life.
+
+mod admin;
+mod chat;
+mod completions;
+mod harness;
+mod lifecycle;
+mod native;
+mod refusals;
