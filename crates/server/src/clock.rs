@@ -2,6 +2,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use protocol::native::Timing;
 
+use crate::sequence::Counts;
+
 /// Seconds since 1970.
 pub(crate) fn unix_seconds() -> u64 {
     since_1970().as_secs()
@@ -68,7 +70,7 @@ impl SequenceClock {
     }
 
     /// What a finished sequence says about its time; only the essential unless `detailed`.
-    pub(crate) fn timing(&self, tokens: usize, detailed: bool) -> Timing {
+    pub(crate) fn timing(&self, counts: &Counts, detailed: bool) -> Timing {
         let now = Moment::now();
         let end = self.last_token.unwrap_or(now);
         let mut timing = Timing {
@@ -77,13 +79,14 @@ impl SequenceClock {
             ..Timing::default()
         };
         if detailed {
+            timing.queue_time = Some(counts.queue_seconds);
             timing.request_received_ts = Some(self.received.unix);
             timing.request_sent_to_scheduler_ts = Some(self.queued.unix);
             timing.prefill_finished_ts = self.first_token.map(|moment| moment.unix);
             timing.decode_finished_ts = self.last_token.map(|moment| moment.unix);
             timing.inference_time = Some(end.since(self.queued));
             let decoding = self.first_token.map_or(0.0, |first| end.since(first));
-            let later = tokens.saturating_sub(1) as f64;
+            let later = counts.completion_tokens.saturating_sub(1) as f64;
             timing.decode_throughput = (decoding > 0.0).then(|| later / decoding);
         }
         timing
@@ -151,9 +154,9 @@ mod tests {
         let mut clock = SequenceClock::new(Moment::now());
         assert!(matches!(clock.tick(), Tick::First(seconds) if seconds >= 0.0));
         assert!(matches!(clock.tick(), Tick::Later(seconds) if seconds >= 0.0));
-        let plain = clock.timing(2, false);
+        let plain = clock.timing(&Counts::default(), false);
         assert_eq!(plain.request_received_ts, None);
-        let detailed = clock.timing(2, true);
+        let detailed = clock.timing(&Counts::default(), true);
         assert!(
             detailed
                 .inference_time

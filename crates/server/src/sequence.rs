@@ -119,9 +119,7 @@ impl Sequence {
     fn finish(&mut self, reason: FinishReason, delta: &mut Delta) {
         self.stream = None;
         let counts = self.counts;
-        let timing = self
-            .clock
-            .timing(counts.completion_tokens, self.reporting.detailed_timing);
+        let timing = self.clock.timing(&counts, self.reporting.detailed_timing);
         if matches!(reason, FinishReason::Abort { .. }) {
             self.reporting.metrics.aborted();
         } else {

@@ -53,6 +53,9 @@ pub struct Timing {
     pub e2e_latency: f64,
     /// When the last answer was made.
     pub response_sent_to_client_ts: f64,
+    /// From the engine getting it to its first step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_time: Option<f64>,
     /// When the request arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_received_ts: Option<f64>,

@@ -43,28 +43,28 @@ async fn an_answer_has_text_tokens_and_facts() {
 #[tokio::test]
 async fn with_metrics_an_answer_tells_when_things_happened() {
     let server = start().await;
-    let body = json!({"input_ids": [97, 98], "sampling_params": {"max_new_tokens": 2}});
+    let body = json!({"input_ids": [97, 98], "sampling_params": {"max_new_tokens": 1}});
     let answer = server.client().post("/generate", &body).await;
     expect![[r#"
         {
-          "text": "cd",
+          "text": "c",
           "output_ids": [
-            99,
-            100
+            99
           ],
           "meta_info": {
             "id": "<id>",
             "finish_reason": {
               "type": "length",
-              "length": 2
+              "length": 1
             },
             "prompt_tokens": 2,
             "weight_version": "default",
             "total_retractions": 0,
-            "completion_tokens": 2,
+            "completion_tokens": 1,
             "cached_tokens": 0,
             "e2e_latency": "<e2e_latency>",
             "response_sent_to_client_ts": "<response_sent_to_client_ts>",
+            "queue_time": "<queue_time>",
             "request_received_ts": "<request_received_ts>",
             "request_sent_to_scheduler_ts": "<request_sent_to_scheduler_ts>",
             "prefill_finished_ts": "<prefill_finished_ts>",
