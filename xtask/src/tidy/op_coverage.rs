@@ -7,32 +7,22 @@ use super::tree::Tree;
 const OPS: &str = "crates/ops/src/op/";
 const TRAIT: &str = "crates/ops/src/lib.rs";
 const CASES: &str = "crates/ops/src/conformance/";
-const CPU: &str = "crates/cpu/src/";
-const CUDA: &str = "crates/cuda/src/";
 
-const COMPOSED: &str = "composed of rope and store_kv";
-const NOT_ON_CPU: &[(&str, &str)] = &[];
+/// A device's crate, and the ops it leaves to their default with the reason.
+struct Device {
+    folder: &'static str,
+    without: &'static [(&'static str, &'static str)],
+}
 
-/// The CUDA device does not exist yet; its kernels leave this table one by one.
-const NO_CUDA: &str = "the crate has no device yet";
-const NOT_ON_CUDA: &[(&str, &str)] = &[
-    ("resolve_tokens", NO_CUDA),
-    ("update_pages", NO_CUDA),
-    ("count_tokens", NO_CUDA),
-    ("embed", NO_CUDA),
-    ("linear", NO_CUDA),
-    ("rms_norm", NO_CUDA),
-    ("add_rms_norm", NO_CUDA),
-    ("rope", NO_CUDA),
-    ("store_kv", NO_CUDA),
-    ("rope_store_kv", COMPOSED),
-    ("attend", NO_CUDA),
-    ("gated_activation", NO_CUDA),
-    ("gather_rows", NO_CUDA),
-    ("edit_logits", NO_CUDA),
-    ("penalise", NO_CUDA),
-    ("sample", NO_CUDA),
-    ("log_probs", NO_CUDA),
+const DEVICES: &[Device] = &[
+    Device {
+        folder: "crates/cpu/src/",
+        without: &[],
+    },
+    Device {
+        folder: "crates/cuda/src/",
+        without: &[],
+    },
 ];
 
 /// Ops of the trait that lack something, files of ops that hold none, and reasons that no longer hold.
@@ -50,8 +40,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::file(CASES, format!("has no case for {method}")));
         }
     }
-    findings.extend(kernels(tree, &ops, CPU, NOT_ON_CPU));
-    findings.extend(kernels(tree, &ops, CUDA, NOT_ON_CUDA));
+    let kernels = DEVICES.iter().map(|device| kernels(tree, &ops, device));
+    findings.extend(kernels.flatten());
     for file in tree.under(OPS).filter(|file| file.is_rust()) {
         let code = code_only(&file.text);
         let mut types = declarations(&code, "struct");
@@ -67,10 +57,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 /// Methods of `trait Kernels` with the types of their ops.
 fn ops(source: &str) -> Vec<(String, String)> {
     let code = code_only(source);
-    let Some(at) = code.find("trait Kernels") else {
-        return Vec::new();
-    };
-    let methods = code[at..].split("fn ").skip(1).filter_map(|method| {
+    let body = body_after(&code, "trait Kernels").unwrap_or_default();
+    let methods = body.split("fn ").skip(1).filter_map(|method| {
         let (name, rest) = method.split_once("(&self, op: ")?;
         let (op, _) = rest.split_once('<')?;
         Some((name.to_owned(), op.to_owned()))
@@ -78,38 +66,48 @@ fn ops(source: &str) -> Vec<(String, String)> {
     methods.collect()
 }
 
-/// Ops without a kernel in a device's crate, and reasons for ops that have one or do not exist.
-fn kernels(
-    tree: &Tree,
-    ops: &[(String, String)],
-    device: &str,
-    reasons: &[(&str, &str)],
-) -> Vec<Finding> {
+/// Ops that a device does not implement, and reasons for ops that it does or that do not exist.
+fn kernels(tree: &Tree, ops: &[(String, String)], device: &Device) -> Vec<Finding> {
     let codes: Vec<String> = tree
-        .under(device)
+        .under(device.folder)
         .filter(|file| file.is_rust())
         .map(|file| code_only(&file.text))
         .collect();
-    let has_kernel = |op: &str| {
-        let mut functions = codes.iter().flat_map(|code| declarations(code, "fn"));
-        functions.any(|name| name == op)
-    };
-    let lacking = ops.iter().filter(|(method, _)| {
-        let excused = reasons.iter().any(|(op, _)| op == method);
-        !excused && !has_kernel(method)
-    });
-    let mut findings: Vec<Finding> = lacking
-        .map(|(method, _)| Finding::file(device, format!("has no kernel for {method}")))
+    let bodies = codes.iter();
+    let bodies = bodies.filter_map(|code| body_after(code, "impl Kernels for"));
+    let implemented: Vec<&str> = bodies
+        .flat_map(|body| identifiers(body).map(|(_, name)| name))
         .collect();
-    let stale = reasons.iter().filter(|(op, _)| {
-        let known = ops.iter().any(|(method, _)| method == op);
-        has_kernel(op) || !known && !ops.is_empty()
-    });
+    let has = |op: &str| implemented.contains(&op);
+    let excused = |op: &str| device.without.iter().any(|(name, _)| *name == op);
+    let lacking = ops.iter().filter(|(op, _)| !has(op) && !excused(op));
+    let mut findings: Vec<Finding> = lacking
+        .map(|(op, _)| Finding::file(device.folder, format!("has no kernel for {op}")))
+        .collect();
+    let known = |op: &str| ops.iter().any(|(method, _)| method == op);
+    let stale = device.without.iter();
+    let stale = stale.filter(|(op, _)| has(op) || !known(op));
     findings.extend(stale.map(|(op, reason)| {
         let what = format!("the reason for {op} no longer holds: {reason}");
-        Finding::file(device, what)
+        Finding::file(device.folder, what)
     }));
     findings
+}
+
+/// What stands between the braces that follow `head`.
+fn body_after<'a>(code: &'a str, head: &str) -> Option<&'a str> {
+    let (_, rest) = code.split_once(head)?;
+    let (_, rest) = rest.split_once('{')?;
+    let mut depth = 1;
+    let end = rest.find(|c| {
+        depth += match c {
+            '{' => 1,
+            '}' => -1,
+            _ => 0,
+        };
+        depth == 0
+    })?;
+    Some(&rest[..end])
 }
 
 fn mentions(tree: &Tree, folder: &str, name: &str) -> bool {
@@ -133,14 +131,14 @@ mod tests {
     use crate::tidy::fixture;
 
     const KERNELS: &str = "pub trait Kernels {\n    /// See [`Embed`].\n    fn embed(&self, op: Embed<'_>) -> R;\n    \
-        fn linear(&self, op: Linear<'_>) -> R;\n    fn rope_store_kv(&self, op: RopeStoreKv<'_>) -> R;\n}\n";
+        fn linear(&self, op: Linear<'_>) -> R {\n        x\n    }\n}\nfn other(&self, op: Other<'_>) {}\n";
 
     #[test]
     fn ops_are_read_from_the_trait() {
         let found = ops(KERNELS);
-        let methods: Vec<&str> = found.iter().map(|(method, _)| method.as_str()).collect();
-        assert_eq!(methods, ["embed", "linear", "rope_store_kv"]);
-        assert_eq!(found[2].1, "RopeStoreKv");
+        let expected = [("embed", "Embed"), ("linear", "Linear")];
+        let expected = expected.map(|(method, op)| (method.to_owned(), op.to_owned()));
+        assert_eq!(found, expected);
     }
 
     #[test]
@@ -151,19 +149,19 @@ mod tests {
             ("crates/ops/src/op/stray.rs", "pub struct Stray;"),
             (
                 "crates/ops/src/conformance/cases.rs",
-                "use Embed; // linear\nRopeStoreKv {}",
+                "use Embed; // linear",
             ),
             (
-                "crates/cpu/src/kernels/all.rs",
-                "fn embed() {}\nfn rope_store_kv() {}",
+                "crates/cpu/src/kernels.rs",
+                "fn linear() {}\nimpl Kernels for Cpu { forward!(embed: Embed => embed); }",
+            ),
+            (
+                "crates/cuda/src/device.rs",
+                "impl Kernels for Cuda { fn linear() {} fn embed() {} }",
             ),
         ]);
-        let reasons: Vec<String> = fixture::shown(&check(&tree))
-            .into_iter()
-            .filter(|finding| !finding.contains("no longer holds"))
-            .collect();
         assert_eq!(
-            reasons,
+            fixture::shown(&check(&tree)),
             [
                 "crates/ops/src/conformance/: has no case for linear",
                 "crates/cpu/src/: has no kernel for linear",
@@ -173,14 +171,23 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_for_an_op_that_has_its_kernel_is_found() {
-        let (_folder, tree) = fixture::tree(&[
-            (TRAIT, KERNELS),
-            ("crates/cuda/src/launch/embed.rs", "fn embed() {}"),
-        ]);
-        let shown = fixture::shown(&check(&tree));
-        let stale =
-            "crates/cuda/src/: the reason for embed no longer holds: the crate has no device yet";
-        assert!(shown.contains(&stale.to_owned()), "{shown:?}");
+    fn a_reason_counts_until_the_kernel_is_there() {
+        let device = Device {
+            folder: "crates/new/src/",
+            without: &[
+                ("embed", "not yet"),
+                ("linear", "not yet"),
+                ("gone", "was slow"),
+            ],
+        };
+        let source = "impl Kernels for New { fn embed() {} }";
+        let (_folder, tree) = fixture::tree(&[("crates/new/src/device.rs", source)]);
+        assert_eq!(
+            fixture::shown(&kernels(&tree, &ops(KERNELS), &device)),
+            [
+                "crates/new/src/: the reason for embed no longer holds: not yet",
+                "crates/new/src/: the reason for gone no longer holds: was slow",
+            ]
+        );
     }
 }
