@@ -239,6 +239,7 @@ def golden(folder, data, seed):
         args = parse(serving, arguments) if new else parse_old(arguments)
         rows, notes, _ = rows_of(serving, args, tokenizer, numpy)
         result[case] = {
+            "arguments": [word.replace(f"{data}/", "") for word in arguments],
             "notes": notes,
             "rows": [[digest(row.prompt), row.prompt_len, row.output_len] for row in rows],
         }

@@ -29,6 +29,8 @@ pub struct Load<'a> {
 
 /// Who looks on while a load lasts.
 pub trait Onlooker {
+    /// A request is being sent.
+    fn sent(&mut self, _row: usize, _round: usize) {}
     /// A request ended.
     fn finished(&mut self, record: &RequestRecord, state: &LoadState);
     /// Called at least this often.
@@ -99,7 +101,7 @@ impl Running<'_, '_> {
                 self.depart(departure);
                 due = self.next_departure();
             }
-            self.enter();
+            self.enter(onlooker);
             if self.under_way == 0 && self.waiting.is_empty() && due.is_none() {
                 break;
             }
@@ -156,11 +158,12 @@ impl Running<'_, '_> {
     }
 
     /// Lets waiting rows through the gate.
-    fn enter(&mut self) {
+    fn enter(&mut self, onlooker: &mut dyn Onlooker) {
         while self.load.gate.is_none_or(|most| self.under_way < most)
             && let Some((row, scheduled)) = self.waiting.pop_front()
         {
             self.under_way += 1;
+            onlooker.sent(row, 0);
             self.send(row, 0, scheduled);
         }
     }
@@ -212,6 +215,7 @@ impl Running<'_, '_> {
         if more {
             let history = self.histories.entry(place).or_default();
             history.push(message("assistant", &record.text));
+            onlooker.sent(place, next_round);
             self.send(place, next_round, self.state.now);
         } else {
             self.histories.remove(&place);

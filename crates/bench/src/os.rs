@@ -73,8 +73,7 @@ pub(crate) fn raise_file_limit(target: u64) -> io::Result<()> {
         limit.rlim_cur = target.min(limit.rlim_max);
         checked(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) as isize)?;
         if short {
-            let hard = limit.rlim_max;
-            return Err(io::Error::other(format!("the hard limit is {hard}, below {target}")));
+            return Err(io::Error::other("current limit exceeds maximum limit"));
         }
     }
     Ok(())
@@ -104,6 +103,18 @@ pub fn process_usage() -> ProcessUsage {
         cpu: time(usage.ru_utime) + time(usage.ru_stime),
         peak_memory: usage.ru_maxrss as u64 * 1024,
     }
+}
+
+/// The month and day of a moment where this machine is.
+pub(crate) fn local_month_day(unix_seconds: u64) -> (u32, u32) {
+    let moment = unix_seconds as libc::time_t;
+    // SAFETY: all-zero is a valid `tm`; the call reads the moment and writes only the `tm`.
+    let local = unsafe {
+        let mut local: libc::tm = zeroed();
+        libc::localtime_r(&raw const moment, from_mut(&mut local));
+        local
+    };
+    (local.tm_mon as u32 + 1, local.tm_mday as u32)
 }
 
 /// Lets timed waits of this thread end within microseconds instead of the usual fifty.

@@ -34,6 +34,8 @@ pub struct Manner {
     pub extra_body: Map<String, Value>,
     /// Whether streams are asked to end with their token counts.
     pub ask_usage: bool,
+    /// Whether native requests carry no adapter and no log-probability keys.
+    pub bare: bool,
 }
 
 /// Sampling of the native backend.
@@ -114,6 +116,13 @@ impl Manner {
             sampling.insert("top_p".to_owned(), json!(self.sampling.top_p));
         }
         let form = if matches!(ask.row.prompt, Prompt::Tokens(_)) { "input_ids" } else { "text" };
+        if self.bare {
+            return object(json!({
+                form: prompt(ask),
+                "sampling_params": sampling,
+                "stream": self.stream,
+            }));
+        }
         let mut body = object(json!({
             form: prompt(ask),
             "sampling_params": sampling,

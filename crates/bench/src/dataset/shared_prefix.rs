@@ -78,7 +78,7 @@ impl SharedPrefixRules {
                 self.row(&systems[group], turns, group, output_lengths[place], vocabulary)
             })
             .collect();
-        let mut notes = vec![self.opening(release)];
+        let mut notes = self.opening(release);
         notes.extend(self.statistics(&rows, &systems, &questions, vocabulary, release));
         if !self.ordered {
             streams.python.shuffle(&mut rows);
@@ -129,7 +129,9 @@ impl SharedPrefixRules {
         row
     }
 
-    fn opening(&self, release: Release) -> String {
+    /// What the reference says first. It keeps uniform sets in a file; nothing is kept here, so a
+    /// set can never be taken for that of another tokenizer.
+    fn opening(&self, release: Release) -> Vec<String> {
         let share = python_text::float(self.share);
         let mut text = format!(
             "\nGenerating new input data... (num_groups={}, {}, system_prompt_len={}, \
@@ -146,7 +148,18 @@ impl SharedPrefixRules {
             };
             text.push_str(&format!(", group_distribution='{name}', zipf_alpha={exponent}"));
         }
-        text + ")"
+        text.push(')');
+        let routed = self.routing.is_some();
+        let kept = self.share.to_bits() == 1.0_f64.to_bits() && !routed && self.turns == 1;
+        if !release.has(8) || kept {
+            return vec![text];
+        }
+        let routed = if routed { "True" } else { "False" };
+        let turns = self.turns;
+        let bypassed = format!(
+            "\nCache bypassed (range_ratio={share}, send_routing_key={routed}, num_turns={turns})"
+        );
+        vec![bypassed, text]
     }
 
     fn statistics(

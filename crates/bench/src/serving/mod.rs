@@ -1,9 +1,61 @@
 //! The serving benchmark: from a command line to a printed table and a result line.
+//!
+//! Without options of its own it is a stand-in for the reference's client, defects and all; with
+//! `--strict`, or any option that the reference does not have, it measures properly.
 
+mod calendar;
+mod compat;
 mod error;
+mod interrupts;
 mod options;
+mod page;
+mod prepare;
+mod profile;
+mod progress;
+mod requests;
+mod run;
+mod schedule;
+mod source;
+mod sparks;
 mod surroundings;
 
 pub use error::ServingError;
 pub use options::{Imitated, Options, help};
 pub use surroundings::Surroundings;
+
+use flags::FlagError;
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = "peregrine bench serving";
+
+/// Runs `bench serving` with these words; what the process returns.
+pub fn main(args: &[String], surroundings: &mut Surroundings<'_>) -> u8 {
+    match Options::parse(args).and_then(|options| compat::serve(options, surroundings)) {
+        Ok(code) => code,
+        Err(error) => {
+            tell(&error, surroundings);
+            error.exit_code()
+        }
+    }
+}
+
+fn tell(error: &ServingError, surroundings: &mut Surroundings<'_>) {
+    match error {
+        ServingError::Flags(FlagError::HelpAsked) => surroundings.show(&help()),
+        ServingError::Flags(_) | ServingError::Usage(_) => {
+            surroundings.warn(&format!("usage: {PROGRAM} [options]\n{PROGRAM}: error: {error}"));
+        }
+        ServingError::Said(_) => {}
+        _ => surroundings.warn(&format!("{PROGRAM}: {error}")),
+    }
+}
+
+/// Lets time pass.
+fn pause(length: Duration) {
+    let end = Instant::now() + length;
+    while let Some(left) = end.checked_duration_since(Instant::now())
+        && !left.is_zero()
+    {
+        std::thread::park_timeout(left);
+    }
+}

@@ -22,6 +22,8 @@ pub struct Surroundings<'a> {
     pub err: Box<dyn Write + Send>,
     /// Whether standard error is a terminal.
     pub terminal: bool,
+    /// Whether a person's interrupt ends the load and not the program.
+    pub catch_interrupts: bool,
 }
 
 impl Surroundings<'_> {

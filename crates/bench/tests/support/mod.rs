@@ -33,6 +33,7 @@ pub fn manner(base: &str, backend: &str) -> Manner {
         extras: Extras { start: -1, ..Extras::default() },
         extra_body: serde_json::Map::new(),
         ask_usage: false,
+        bare: false,
     }
 }
 

@@ -1,0 +1,17 @@
+//! `--plot`: the page of a run.
+
+use super::error::ServingError;
+use super::options::Options;
+use super::prepare::Prepared;
+use super::run::Ran;
+use super::surroundings::Surroundings;
+
+/// Writes the page when it is asked for.
+pub(super) fn write(
+    _options: &Options,
+    _prepared: &Prepared,
+    _ran: &Ran,
+    _surroundings: &mut Surroundings<'_>,
+) -> Result<(), ServingError> {
+    Ok(())
+}
