@@ -4,6 +4,7 @@ mod admin;
 mod chat;
 mod completions;
 mod harness;
+mod hostile;
 mod lifecycle;
 mod native;
 mod refusals;
