@@ -11,6 +11,10 @@
     clippy::inline_always,
     reason = "vector code must end up inside the function that enables its instructions"
 )]
+#![allow(
+    clippy::cast_ptr_alignment,
+    reason = "buffers are aligned to 64 bytes, and offsets into them to the elements they lead to"
+)]
 
 mod device;
 mod gemm;

@@ -52,12 +52,11 @@ fn read(data: &[u64]) -> u64 {
     fn wide(data: &[u64]) -> u64 {
         data.iter().fold(0, |sum, x| sum ^ x)
     }
-    // SAFETY: checked on the line itself.
     if is_x86_feature_detected!("avx2") {
-        unsafe { wide(data) }
-    } else {
-        data.iter().sum()
+        // SAFETY: detected on the line above.
+        return unsafe { wide(data) };
     }
+    data.iter().sum()
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -83,7 +82,9 @@ fn peak() {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vnni")]
 fn peak_vnni() {
-    use std::arch::x86_64::*;
+    use std::arch::x86_64::{
+        _mm512_dpbusd_epi32, _mm512_set1_epi8, _mm512_setzero_si512, _mm512_xor_si512,
+    };
     let mut sums = [_mm512_setzero_si512(); 12];
     let (mut a, b) = (
         _mm512_set1_epi8(3),

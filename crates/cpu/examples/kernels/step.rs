@@ -16,12 +16,49 @@ const LAYERS: usize = 30;
 const HIDDEN: usize = 576;
 const INNER: usize = 1536;
 const VOCABULARY: usize = 49_152;
+const POSITIONS: usize = 8192;
+const PAGE: usize = 16;
 const HEADS: Heads = Heads {
     query: 9,
     kv: 3,
     dim: 64,
 };
-const PAGE: usize = 16;
+const QKV: usize = HIDDEN + 2 * HEADS.kv * HEADS.dim;
+
+/// The kinds of op of a layer, in order, and the head.
+const KINDS: [&str; 10] = [
+    "norm", "qkv", "rope", "attend", "out", "norm 2", "up", "gate", "down", "head",
+];
+
+/// The least time of each kind of op over all layers and repeats: other load on the machine only adds.
+struct Times {
+    least: [f64; KINDS.len()],
+    clock: Instant,
+}
+
+impl Times {
+    fn new() -> Self {
+        Self {
+            least: [f64::INFINITY; KINDS.len()],
+            clock: Instant::now(),
+        }
+    }
+
+    fn lap(&mut self, kind: usize) {
+        self.least[kind] = self.least[kind].min(self.clock.elapsed().as_secs_f64());
+        self.clock = Instant::now();
+    }
+
+    fn total(&self) -> f64 {
+        LAYERS as f64 * self.least[..9].iter().sum::<f64>() + self.least[9]
+    }
+
+    fn of(&self, kinds: &[&str]) -> f64 {
+        let times = KINDS.iter().zip(self.least);
+        let chosen = times.filter(|(kind, _)| kinds.contains(kind));
+        chosen.map(|(_, time)| time).sum::<f64>() * LAYERS as f64
+    }
+}
 
 struct Layer {
     qkv: Weight,
@@ -39,34 +76,94 @@ struct Model<'d> {
     slots: usize,
 }
 
-/// The kinds of op of a layer, in order, and the head.
-const KINDS: [&str; 10] = [
-    "norm", "qkv", "rope", "attend", "out", "norm 2", "up", "gate", "down", "head",
-];
+/// Inputs and activations of a step: `rows` sequences of length `context`, the last `new` tokens of each computed.
+struct Step {
+    rows: usize,
+    tokens: usize,
+    new: usize,
+    starts: Vec<u32>,
+    lengths: Vec<u32>,
+    table_rows: Vec<u32>,
+    page_table: Vec<u32>,
+    positions: Vec<u32>,
+    slots: Vec<u32>,
+    angles: Vec<f32>,
+    norm: Vec<f32>,
+    residual: Buffer,
+    x: Buffer,
+    normed: Buffer,
+    qkv: Buffer,
+    mixed: Buffer,
+    gate_up: Buffer,
+    gated: Buffer,
+    logits: Buffer,
+}
 
-/// The least time of each kind of op over all layers and repeats: other load on the machine only adds.
-struct Times([f64; KINDS.len()]);
-
-impl Times {
-    fn total(&self) -> f64 {
-        LAYERS as f64 * self.0[..9].iter().sum::<f64>() + self.0[9]
+impl Step {
+    fn new(rows: usize, context: usize, new: usize) -> Self {
+        let (tokens, pages) = (rows * new, context.div_ceil(PAGE));
+        let position = |token: usize| context - new + token % new;
+        let slot = |token: usize| token / new * pages * PAGE + position(token);
+        let floats = |cols: usize| {
+            let values: Vec<f32> = (0..tokens * cols)
+                .map(|i| (i % 97) as f32 * 0.01 - 0.5)
+                .collect();
+            ops::host::host_values(&values, DType::F32)
+        };
+        Self {
+            rows,
+            tokens,
+            new,
+            starts: (0..=rows).map(|row| (row * new) as u32).collect(),
+            lengths: vec![context as u32; rows],
+            table_rows: (0..rows as u32).collect(),
+            page_table: (0..(rows * pages) as u32).collect(),
+            positions: (0..tokens).map(|token| position(token) as u32).collect(),
+            slots: (0..tokens).map(|token| slot(token) as u32).collect(),
+            angles: vec![0.5; POSITIONS * HEADS.dim],
+            norm: vec![1.0; HIDDEN],
+            residual: floats(HIDDEN),
+            x: floats(HIDDEN),
+            normed: floats(HIDDEN),
+            qkv: floats(QKV),
+            mixed: floats(HIDDEN),
+            gate_up: floats(2 * INNER),
+            gated: floats(INNER),
+            logits: Buffer::host(rows * VOCABULARY * 4),
+        }
     }
 
-    fn of(&self, kinds: &[&str]) -> f64 {
-        let times = KINDS.iter().zip(self.0);
-        let of_layer: f64 = times
-            .filter(|(kind, _)| kinds.contains(kind))
-            .map(|(_, time)| time)
-            .sum();
-        of_layer * LAYERS as f64
+    fn batch(&self) -> RaggedBatch<'_> {
+        RaggedBatch {
+            starts: View::of(&self.starts),
+            lengths: View::of(&self.lengths),
+            table_rows: View::of(&self.table_rows),
+            page_table: View::of_matrix(
+                &self.page_table,
+                self.rows,
+                self.page_table.len() / self.rows,
+            ),
+            page_size: PAGE,
+            max_query: self.new,
+        }
     }
+}
+
+/// All tokens of a buffer of activations.
+fn read(buffer: &Buffer, tokens: usize) -> View<'_> {
+    buffer.view(0, tokens, buffer.bytes() / 4 / tokens, DType::F32)
+}
+
+fn write(buffer: &mut Buffer, tokens: usize) -> ViewMut<'_> {
+    let cols = buffer.bytes() / 4 / tokens;
+    buffer.view_mut(0, tokens, cols, DType::F32)
 }
 
 impl<'d> Model<'d> {
     fn new(device: &'d CpuDevice, slots: usize) -> Self {
         let kv_bytes = slots * HEADS.kv_width() * device.info().kv.size();
         let layer = |_| Layer {
-            qkv: weight(device, 960, HIDDEN, 4),
+            qkv: weight(device, QKV, HIDDEN, 4),
             out: weight(device, HIDDEN, HIDDEN, 4),
             up: weight(device, 2 * INNER, HIDDEN, 4),
             down: weight(device, HIDDEN, INNER, 4),
@@ -86,162 +183,118 @@ impl<'d> Model<'d> {
         self.layers.iter().map(of).sum::<usize>() + self.head.bytes()
     }
 
-    fn linear(&self, x: View<'_>, weight: &Weight, out: ViewMut<'_>) {
-        let op = Linear {
-            x,
-            weight,
-            bias: None,
-            out,
-        };
-        self.device.kernels().linear(op).expect("shapes fit");
-    }
-
-    /// One step: `rows` sequences of length `context`, the last `new` tokens of each computed.
-    fn step(&mut self, rows: usize, context: usize, new: usize, times: &mut Times) {
-        let tokens = rows * new;
-        let pages = context.div_ceil(PAGE);
-        let starts: Vec<u32> = (0..=rows).map(|row| (row * new) as u32).collect();
-        let lengths = vec![context as u32; rows];
-        let table_rows: Vec<u32> = (0..rows as u32).collect();
-        let table: Vec<u32> = (0..(rows * pages) as u32).collect();
-        let position = |token: usize| context - new + token % new;
-        let positions: Vec<u32> = (0..tokens).map(|token| position(token) as u32).collect();
-        let slots: Vec<u32> = (0..tokens)
-            .map(|token| (token / new * pages * PAGE + position(token)) as u32)
-            .collect();
-        let angles = vec![0.5f32; 8192 * HEADS.dim];
-        let norm = vec![1.0f32; HIDDEN];
-        let mut residual = vec![0.1f32; tokens * HIDDEN];
-        let mut x = vec![0.1f32; tokens * HIDDEN];
-        let mut normed = vec![0.1f32; tokens * HIDDEN];
-        let mut qkv = Buffer::host(tokens * 960 * 4);
-        let mut gate_up = vec![0.0f32; tokens * 2 * INNER];
-        let mut gated = vec![0.0f32; tokens * INNER];
-        let mut mixed = vec![0.0f32; tokens * HIDDEN];
-        let mut logits = vec![0.0f32; rows * VOCABULARY];
-        let batch = RaggedBatch {
-            starts: View::of(&starts),
-            lengths: View::of(&lengths),
-            table_rows: View::of(&table_rows),
-            page_table: View::of_matrix(&table, rows, pages),
-            page_size: PAGE,
-            max_query: new,
-        };
-        let kernels = self.device.kernels();
-        let (kv, kv_slots) = (self.device.info().kv, self.slots);
-        let mut clock = Instant::now();
-        let mut lap = |kind: usize| {
-            times.0[kind] = times.0[kind].min(clock.elapsed().as_secs_f64());
-            clock = Instant::now();
-        };
-        let mut caches: Vec<(Buffer, Buffer)> = Vec::new();
+    fn run(&mut self, step: &mut Step, times: &mut Times) {
+        times.clock = Instant::now();
         for layer in &mut self.layers {
-            let nothing = || Buffer::nowhere(0);
-            caches.push((
-                std::mem::replace(&mut layer.keys, nothing()),
-                std::mem::replace(&mut layer.values, nothing()),
-            ));
+            attention(self.device, layer, self.slots, step, times);
+            mlp(self.device, layer, step, times);
         }
-        for (layer, cache) in self.layers.iter().zip(&mut caches) {
-            let add_norm = |x: &[f32], residual: &mut [f32], out: &mut [f32]| {
-                let op = AddRmsNorm {
-                    x: View::of_matrix(x, tokens, HIDDEN),
-                    residual: ViewMut::of_matrix(residual, tokens, HIDDEN),
-                    weight: View::of(&norm),
-                    eps: 1e-5,
-                    out: ViewMut::of_matrix(out, tokens, HIDDEN),
-                };
-                kernels.add_rms_norm(op).expect("shapes fit");
-            };
-            add_norm(&x, &mut residual, &mut normed);
-            lap(0);
-            let x_view = View::of_matrix(&normed, tokens, HIDDEN);
-            self.linear(x_view, &layer.qkv, qkv.view_mut(0, tokens, 960, DType::F32));
-            lap(1);
-            let width = HEADS.kv_width();
-            let shape = (kv_slots, width);
-            let cache = KvCache::new(
-                cache.0.view_mut(0, shape.0, shape.1, kv),
-                cache.1.view_mut(0, shape.0, shape.1, kv),
-            );
-            let (mut q, rest) = qkv
-                .view_mut(0, tokens, 960, DType::F32)
-                .split_columns(HIDDEN);
-            let (k, v) = rest.split_columns(width);
-            let op = RopeStoreKv {
-                query: q.reborrow(),
-                key: k,
-                value: v.view(),
-                heads: HEADS,
-                query_norm: None,
-                key_norm: None,
-                positions: View::of(&positions),
-                table: View::of_matrix(&angles, 8192, HEADS.dim),
-                slots: View::of(&slots),
-                cache,
-            };
-            kernels.rope_store_kv(op).expect("shapes fit");
-            lap(2);
-            let op = Attend {
-                query: q.view(),
-                cache,
-                batch,
-                heads: HEADS,
-                scale: 0.125,
-                window: None,
-                soft_cap: None,
-                sinks: None,
-                out: ViewMut::of_matrix(&mut mixed, tokens, HIDDEN),
-            };
-            kernels.attend(op).expect("shapes fit");
-            lap(3);
-            let mixed = View::of_matrix(&mixed, tokens, HIDDEN);
-            self.linear(
-                mixed,
-                &layer.out,
-                ViewMut::of_matrix(&mut x, tokens, HIDDEN),
-            );
-            lap(4);
-            add_norm(&x, &mut residual, &mut normed);
-            lap(5);
-            let x_view = View::of_matrix(&normed, tokens, HIDDEN);
-            let out = ViewMut::of_matrix(&mut gate_up, tokens, 2 * INNER);
-            self.linear(x_view, &layer.up, out);
-            lap(6);
-            let op = GatedActivation {
-                gate_up: View::of_matrix(&gate_up, tokens, 2 * INNER),
-                activation: Activation::Silu,
-                out: ViewMut::of_matrix(&mut gated, tokens, INNER),
-            };
-            kernels.gated_activation(op).expect("shapes fit");
-            lap(7);
-            let x_view = View::of_matrix(&gated, tokens, INNER);
-            self.linear(
-                x_view,
-                &layer.down,
-                ViewMut::of_matrix(&mut x, tokens, HIDDEN),
-            );
-            lap(8);
-        }
-        let last = View::of_matrix(&normed, tokens, HIDDEN).row_range(0..rows);
-        self.linear(
-            last,
-            &self.head,
-            ViewMut::of_matrix(&mut logits, rows, VOCABULARY),
-        );
-        lap(9);
-        for (layer, (keys, values)) in self.layers.iter_mut().zip(caches) {
-            (layer.keys, layer.values) = (keys, values);
-        }
+        let last = read(&step.normed, step.tokens).row_range(0..step.rows);
+        let logits = write(&mut step.logits, step.rows);
+        linear(self.device, last, &self.head, logits);
+        times.lap(9);
     }
+}
+
+fn linear(device: &CpuDevice, x: View<'_>, weight: &Weight, out: ViewMut<'_>) {
+    let op = Linear {
+        x,
+        weight,
+        bias: None,
+        out,
+    };
+    device.kernels().linear(op).expect("shapes fit");
+}
+
+fn add_norm(device: &CpuDevice, step: &mut Step) {
+    let op = AddRmsNorm {
+        x: read(&step.x, step.tokens),
+        residual: write(&mut step.residual, step.tokens),
+        weight: View::of(&step.norm),
+        eps: 1e-5,
+        out: write(&mut step.normed, step.tokens),
+    };
+    device.kernels().add_rms_norm(op).expect("shapes fit");
+}
+
+fn attention(
+    device: &CpuDevice,
+    layer: &mut Layer,
+    slots: usize,
+    step: &mut Step,
+    times: &mut Times,
+) {
+    let (kernels, tokens, kv) = (device.kernels(), step.tokens, device.info().kv);
+    add_norm(device, step);
+    times.lap(0);
+    let qkv = write(&mut step.qkv, tokens);
+    linear(device, read(&step.normed, tokens), &layer.qkv, qkv);
+    times.lap(1);
+    let width = HEADS.kv_width();
+    let cache = KvCache::new(
+        layer.keys.view_mut(0, slots, width, kv),
+        layer.values.view_mut(0, slots, width, kv),
+    );
+    let (mut query, rest) = write(&mut step.qkv, tokens).split_columns(HIDDEN);
+    let (key, value) = rest.split_columns(width);
+    let op = RopeStoreKv {
+        query: query.reborrow(),
+        key,
+        value: value.view(),
+        heads: HEADS,
+        query_norm: None,
+        key_norm: None,
+        positions: View::of(&step.positions),
+        table: View::of_matrix(&step.angles, POSITIONS, HEADS.dim),
+        slots: View::of(&step.slots),
+        cache,
+    };
+    kernels.rope_store_kv(op).expect("shapes fit");
+    times.lap(2);
+    let query = read(&step.qkv, tokens).columns(0..HIDDEN);
+    let mut mixed = std::mem::replace(&mut step.mixed, Buffer::nowhere(0));
+    let op = Attend {
+        query,
+        cache,
+        batch: step.batch(),
+        heads: HEADS,
+        scale: 0.125,
+        window: None,
+        soft_cap: None,
+        sinks: None,
+        out: write(&mut mixed, tokens),
+    };
+    kernels.attend(op).expect("shapes fit");
+    step.mixed = mixed;
+    times.lap(3);
+    let x = write(&mut step.x, tokens);
+    linear(device, read(&step.mixed, tokens), &layer.out, x);
+    times.lap(4);
+}
+
+fn mlp(device: &CpuDevice, layer: &Layer, step: &mut Step, times: &mut Times) {
+    let tokens = step.tokens;
+    add_norm(device, step);
+    times.lap(5);
+    let gate_up = write(&mut step.gate_up, tokens);
+    linear(device, read(&step.normed, tokens), &layer.up, gate_up);
+    times.lap(6);
+    let op = GatedActivation {
+        gate_up: read(&step.gate_up, tokens),
+        activation: Activation::Silu,
+        out: write(&mut step.gated, tokens),
+    };
+    device.kernels().gated_activation(op).expect("shapes fit");
+    times.lap(7);
+    let x = write(&mut step.x, tokens);
+    linear(device, read(&step.gated, tokens), &layer.down, x);
+    times.lap(8);
 }
 
 pub(crate) fn table(device: &CpuDevice, floor: &Floor) {
     let mut model = Model::new(device, 16 * 512);
     let bytes = model.bytes();
-    println!(
-        "step                        ms   linear  attend    rest    head   tokens/s  measured/floor"
-    );
+    println!("step                     ms   linear  attend    rest    head   tokens/s  over floor");
     for (name, rows, context, new, repeats) in [
         ("decode 1 at 128", 1, 128, 1, 300),
         ("decode 1 at 2048", 1, 2048, 1, 60),
@@ -250,22 +303,22 @@ pub(crate) fn table(device: &CpuDevice, floor: &Floor) {
         ("prompt of 128", 1, 128, 128, 12),
         ("prompt of 512", 1, 512, 512, 6),
     ] {
-        let mut times = Times([f64::INFINITY; KINDS.len()]);
+        let mut times = Times::new();
+        let mut step = Step::new(rows, context, new);
         for _ in 0..repeats {
-            model.step(rows, context, new, &mut times);
+            model.run(&mut step, &mut times);
         }
         let tokens = rows * new;
-        let macs =
-            LAYERS * HIDDEN * (960 + HIDDEN + 3 * INNER) * tokens + rows * HIDDEN * VOCABULARY;
+        let macs = LAYERS * HIDDEN * (QKV + HIDDEN + 3 * INNER) * tokens;
         println!(
-            "{name:22} {:8.2} {:8.2} {:7.2} {:7.2} {:7.2} {:10.1} {:10.2}",
+            "{name:19} {:8.2} {:8.2} {:7.2} {:7.2} {:7.2} {:10.1} {:10.2}",
             times.total() * 1e3,
             times.of(&["qkv", "out", "up", "down"]) * 1e3,
             times.of(&["attend"]) * 1e3,
             times.of(&["norm", "rope", "norm 2", "gate"]) * 1e3,
-            times.0[9] * 1e3,
+            times.least[9] * 1e3,
             tokens as f64 / times.total(),
-            times.total() / floor.time(bytes, macs)
+            times.total() / floor.time(bytes, macs + rows * HIDDEN * VOCABULARY)
         );
     }
 }

@@ -198,7 +198,7 @@ fn largest<S: Simd>(s: S, vectors: &[[f32; LANES]]) -> f32 {
     let sign = s.splat_int(i32::MAX);
     let mut largest = s.splat(0.0);
     for vector in vectors {
-        let size = s.from_bits(s.and(s.bits(s.load(vector)), sign));
+        let size = s.float_bits(s.and(s.bits(s.load(vector)), sign));
         largest = s.max(size, largest);
     }
     s.largest(largest)

@@ -91,11 +91,11 @@ unsafe fn dots<
             let low = s.and(packed, mask);
             let high = s.and(s.shift_right(packed, 4), mask);
             for (plane, dots) in planes.iter_mut().enumerate() {
-                for r in 0..R {
-                    dots[r] = s.dot4(dots[r], low, row(plane, r, vector));
+                for (r, dot) in dots.iter_mut().enumerate() {
+                    *dot = s.dot4(*dot, low, row(plane, r, vector));
                 }
-                for r in 0..R {
-                    dots[r] = s.dot4(dots[r], high, row(plane, r, vector + half));
+                for (r, dot) in dots.iter_mut().enumerate() {
+                    *dot = s.dot4(*dot, high, row(plane, r, vector + half));
                 }
             }
         }
@@ -107,8 +107,8 @@ unsafe fn dots<
             // SAFETY: as above.
             let bytes = s.load_int(unsafe { &*vectors.add(vector) });
             for (plane, dots) in planes.iter_mut().enumerate() {
-                for r in 0..R {
-                    dots[r] = s.dot8(dots[r], bytes, row(plane, r, vector));
+                for (r, dot) in dots.iter_mut().enumerate() {
+                    *dot = s.dot8(*dot, bytes, row(plane, r, vector));
                 }
             }
         }

@@ -59,8 +59,15 @@ impl Packed {
 }
 
 /// A pointer that several threads write through, each its own elements.
-#[derive(Clone, Copy)]
 pub(crate) struct Shared<T>(pub(crate) *mut T);
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Shared<T> {}
 
 // SAFETY: whoever makes one promises that threads write disjoint elements while nobody else uses the memory.
 unsafe impl<T> Send for Shared<T> {}

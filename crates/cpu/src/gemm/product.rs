@@ -89,7 +89,7 @@ impl Product<'_> {
             out: Shared(self.out.address().cast()),
             stride: self.out.stride(),
             features,
-            bias: self.bias.map(|bias| bias.into_slice::<f32>()),
+            bias: self.bias.map(View::into_slice::<f32>),
         };
         let level = self.level;
         self.team.split(features.div_ceil(LANES), 1, |tiles| {

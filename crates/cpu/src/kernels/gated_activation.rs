@@ -17,7 +17,7 @@ pub(super) fn gated_activation(
         .split(gate_up.rows(), CpuKernels::grain(width), |range| {
             for row in range {
                 let (gate, up) = gate_up.row::<f32>(row).split_at(width);
-                level.run(Gate {
+                level.run(Curve {
                     gate,
                     up,
                     activation,
@@ -29,14 +29,14 @@ pub(super) fn gated_activation(
     Ok(())
 }
 
-struct Gate<'a> {
+struct Curve<'a> {
     gate: &'a [f32],
     up: &'a [f32],
     activation: Activation,
     out: &'a mut [f32],
 }
 
-impl Vectorised for Gate<'_> {
+impl Vectorised for Curve<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -1,14 +1,13 @@
-use ops::{EditLogits, OpError, Penalise, SampleParams};
+use ops::{EditLogits, Penalise, SampleParams};
 
 use super::rows::RowsMut;
 use super::{CpuKernels, WORTH_SHARING};
 
-pub(super) fn edit_logits(_: &CpuKernels, op: EditLogits<'_>) -> Result<(), OpError> {
+pub(super) fn edit_logits(_: &CpuKernels, op: EditLogits<'_>) {
     op.reference();
-    Ok(())
 }
 
-pub(super) fn penalise(kernels: &CpuKernels, op: Penalise<'_>) -> Result<(), OpError> {
+pub(super) fn penalise(kernels: &CpuKernels, op: Penalise<'_>) {
     let (rows, cols) = (op.logits.rows(), op.logits.cols());
     let table_rows = op.table_rows.into_slice::<u32>();
     let logits = RowsMut::<f32>::new(op.logits);
@@ -36,5 +35,4 @@ pub(super) fn penalise(kernels: &CpuKernels, op: Penalise<'_>) -> Result<(), OpE
                 }
             }
         });
-    Ok(())
 }

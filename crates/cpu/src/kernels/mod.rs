@@ -38,7 +38,7 @@ pub(crate) struct CpuKernels {
     activations: Activations,
     blocks: RefCell<BlockMemory>,
     attention: RefCell<attend::Workspace>,
-    sampling: RefCell<sample::Workspace>,
+    sampling: RefCell<Vec<sample::Workspace>>,
 }
 
 impl CpuKernels {
@@ -90,6 +90,7 @@ fn f32_only(op: &'static str, arguments: &[(&'static str, DType)]) -> Result<(),
     }
 }
 
+/// Checks an op, then runs the function of its name.
 macro_rules! forward {
     ($($method:ident: $op:ident => $file:ident),* $(,)?) => {
         $(fn $method(&self, op: $op<'_>) -> Result<(), OpError> {
@@ -99,23 +100,40 @@ macro_rules! forward {
     };
 }
 
+/// As `forward!` for functions that take every op that passed its check.
+macro_rules! forward_all {
+    ($($method:ident: $op:ident => $file:ident),* $(,)?) => {
+        $(fn $method(&self, op: $op<'_>) -> Result<(), OpError> {
+            op.check()?;
+            $file::$method(self, op);
+            Ok(())
+        })*
+    };
+}
+
 impl Kernels for CpuKernels {
-    forward!(
+    fn store_kv(&self, op: StoreKv<'_>) -> Result<(), OpError> {
+        op.check()?;
+        store_kv::store_kv(self, &op)
+    }
+
+    forward_all!(
         resolve_tokens: ResolveTokens => tables,
         update_pages: UpdatePages => tables,
         count_tokens: CountTokens => tables,
+        gather_rows: GatherRows => gather_rows,
+        edit_logits: EditLogits => logits,
+        penalise: Penalise => logits,
+    );
+    forward!(
         embed: Embed => embed,
         linear: Linear => linear,
         rms_norm: RmsNorm => norm,
         add_rms_norm: AddRmsNorm => norm,
         rope: Rope => rope,
-        store_kv: StoreKv => store_kv,
         rope_store_kv: RopeStoreKv => rope,
         attend: Attend => attend,
         gated_activation: GatedActivation => gated_activation,
-        gather_rows: GatherRows => gather_rows,
-        edit_logits: EditLogits => logits,
-        penalise: Penalise => logits,
         sample: Sample => sample,
         log_probs: LogProbs => log_probs,
     );

@@ -1,44 +1,134 @@
-use ops::{OpError, Sample, SampleParams, rng};
+//! Drawing tokens: rows are shared among threads, and only the tokens that can matter are sorted or given noise.
+
+mod noise;
+
+use ops::{OpError, Sample, SampleParams};
+use tensor::ViewMut;
 
 use super::log_probs::{SoftmaxTotal, largest};
+use super::rows::RowsMut;
 use super::{CpuKernels, f32_only};
+use crate::gemm::Shared;
 use crate::simd::{LANES, Level, Simd, Vectorised};
 
-/// Steps of log-probability that tokens are counted by before the first ones are sorted.
-const STEPS: usize = 2048;
-/// Steps in a nat.
-const STEPS_A_NAT: f32 = 64.0;
+/// How far below the largest score tokens are looked for, first near, then further.
+const REACHES: [f32; 4] = [8.0, 16.0, 32.0, f32::INFINITY];
 
-/// Memory kept from op to op.
+/// Memory of one thread, kept from op to op.
 #[derive(Default)]
 pub(super) struct Workspace {
     scaled: Vec<f32>,
-    candidates: Vec<(f32, u32)>,
+    candidates: Vec<Candidate>,
+}
+
+/// A token and how far it is below the largest score.
+#[derive(Clone, Copy)]
+struct Candidate {
+    less: f32,
+    token: u32,
 }
 
 pub(super) fn sample(kernels: &CpuKernels, op: Sample<'_>) -> Result<(), OpError> {
     f32_only("sample", &[("logits", op.logits.dtype())])?;
-    let (mut out, mut last) = (op.out, op.last);
+    let (logits, params) = (op.logits, op.params);
     let positions = op.positions.into_slice::<u32>();
     let table_rows = op.table_rows.into_slice::<u32>();
-    let workspace = &mut *kernels.sampling.borrow_mut();
-    for row in 0..op.logits.rows() {
-        let params = SampleParams::read(&op.params, row);
-        let logits = op.logits.row::<f32>(row);
-        let token = if params.temperature <= 0.0 {
-            kernels.level.run(First(logits))
-        } else {
-            let draw = Draw {
-                level: kernels.level,
-                params,
-                position: positions[row],
-            };
-            draw.draw(logits, workspace)
+    let out = op.out.into_slice::<u32>();
+    let mut workspaces = kernels.sampling.borrow_mut();
+    workspaces.resize_with(kernels.team.threads(), Workspace::default);
+    let (memory, level) = (Shared(workspaces.as_mut_ptr()), kernels.level);
+    let cells = RowsMut::<u32>::new(ViewMut::of_matrix(out, logits.rows(), 1));
+    kernels.team.run_on(logits.rows(), |thread, row| {
+        let params = SampleParams::read(&params, row);
+        // SAFETY: one task at a time on a thread, one workspace a thread.
+        let workspace = unsafe { &mut *memory.get().add(thread) };
+        let draw = Draw {
+            level,
+            params,
+            position: positions[row],
         };
-        out.row_mut::<u32>(0)[row] = token;
-        last.row_mut::<u32>(0)[table_rows[row] as usize] = token;
+        // SAFETY: every row belongs to one task.
+        unsafe { cells.row(row)[0] = draw.token(logits.row(row), workspace) };
+    });
+    let mut last = op.last;
+    for (&token, &table_row) in out.iter().zip(table_rows) {
+        last.row_mut::<u32>(0)[table_row as usize] = token;
     }
     Ok(())
+}
+
+/// One draw.
+struct Draw {
+    level: Level,
+    params: SampleParams,
+    position: u32,
+}
+
+impl Draw {
+    fn token(&self, logits: &[f32], workspace: &mut Workspace) -> u32 {
+        if self.params.temperature <= 0.0 {
+            return self.level.run(First(logits));
+        }
+        let Workspace { scaled, candidates } = workspace;
+        scaled.resize(logits.len(), 0.0);
+        self.level.run(Divide {
+            logits,
+            temperature: self.params.temperature,
+            out: scaled,
+        });
+        if self.params.keeps_all() {
+            return self.level.run(noise::Noisiest {
+                scores: scaled,
+                seed: self.params.seed,
+                position: self.position,
+            });
+        }
+        let kept = self.keep(scaled, candidates);
+        let kept = kept.iter().map(|c| (scaled[c.token as usize], c.token));
+        noise::noisiest(kept, self.params.seed, self.position)
+    }
+
+    /// The tokens that top-k, top-p and min-p leave, by falling score, equal ones by rising token.
+    fn keep<'a>(&self, scaled: &[f32], candidates: &'a mut Vec<Candidate>) -> &'a [Candidate] {
+        let params = &self.params;
+        let (max, total) = self.level.run(SoftmaxTotal {
+            values: scaled,
+            inverse: 1.0,
+        });
+        for reach in REACHES {
+            candidates.clear();
+            self.level.run(Near {
+                scaled,
+                max,
+                reach,
+                found: candidates,
+            });
+            let weight = |c: &Candidate| f64::from(c.less).exp();
+            let enough = candidates.len() >= params.top_k as usize
+                || f64::from(-reach).exp() < f64::from(params.min_p)
+                || candidates.iter().map(weight).sum::<f64>() / total >= f64::from(params.top_p);
+            if enough {
+                break;
+            }
+        }
+        let order =
+            |a: &Candidate, b: &Candidate| b.less.total_cmp(&a.less).then(a.token.cmp(&b.token));
+        let most = params.top_k as usize;
+        if most < candidates.len() {
+            candidates.select_nth_unstable_by(most, order);
+            candidates.truncate(most);
+        }
+        candidates.sort_unstable_by(order);
+        let mut before = 0.0;
+        let kept = candidates.iter().take_while(|candidate| {
+            let weight = f64::from(candidate.less).exp();
+            let keep = before < f64::from(params.top_p) && weight >= f64::from(params.min_p);
+            before += weight / total;
+            keep
+        });
+        let kept = kept.count();
+        &candidates[..kept]
+    }
 }
 
 /// The place of the largest value, the first among equals; zero when there is none.
@@ -66,99 +156,55 @@ impl Vectorised for First<'_> {
     }
 }
 
-/// One draw with a temperature.
-struct Draw {
-    level: Level,
-    params: SampleParams,
-    position: u32,
+/// out = logits / temperature.
+struct Divide<'a> {
+    logits: &'a [f32],
+    temperature: f32,
+    out: &'a mut [f32],
 }
 
-impl Draw {
-    fn draw(&self, logits: &[f32], workspace: &mut Workspace) -> u32 {
-        let Workspace { scaled, candidates } = workspace;
-        scaled.clear();
-        scaled.extend(logits.iter().map(|&logit| logit / self.params.temperature));
-        let (max, total) = self.level.run(SoftmaxTotal {
-            values: scaled,
-            inverse: 1.0,
-        });
-        if self.params.keeps_all() {
-            return self.noisiest(scaled.iter().copied().zip(0..));
-        }
-        let kept = keep(&self.params, scaled, max, total, candidates);
-        self.noisiest(
-            kept.iter()
-                .map(|&(_, token)| (scaled[token as usize], token)),
-        )
-    }
+impl Vectorised for Divide<'_> {
+    type Output = ();
 
-    /// The token with the largest sum of score and noise, the lowest among equals.
-    fn noisiest(&self, tokens: impl Iterator<Item = (f32, u32)>) -> u32 {
-        let mut best = (f32::NEG_INFINITY, 0);
-        for (score, token) in tokens {
-            // No noise exceeds 17, so most tokens need none.
-            if score + 17.0 < best.0 {
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (out, &logit) in self.out.iter_mut().zip(self.logits) {
+            *out = logit / self.temperature;
+        }
+    }
+}
+
+/// Finds the tokens that are at most `reach` below the largest score.
+struct Near<'a> {
+    scaled: &'a [f32],
+    max: f32,
+    reach: f32,
+    found: &'a mut Vec<Candidate>,
+}
+
+impl Vectorised for Near<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let bound = s.splat(-self.reach);
+        for (index, run) in self.scaled.chunks(LANES).enumerate() {
+            let mut lanes = [f32::NAN; LANES];
+            lanes[..run.len()].copy_from_slice(run);
+            let less = s.sub(s.load(&lanes), s.splat(self.max));
+            let mut hits = s.at_least(less, bound);
+            if hits == 0 {
                 continue;
             }
-            let noisy = score + rng::gumbel(self.params.seed, self.position, token);
-            if noisy > best.0 || (noisy >= best.0 && token < best.1) {
-                best = (noisy, token);
+            s.store(less, &mut lanes);
+            while hits != 0 {
+                let lane = hits.trailing_zeros() as usize;
+                hits &= hits - 1;
+                self.found.push(Candidate {
+                    less: lanes[lane],
+                    token: (index * LANES + lane) as u32,
+                });
             }
         }
-        best.1
     }
-}
-
-/// The tokens that top-k, top-p and min-p leave, by falling score, equal ones by rising token.
-fn keep<'a>(
-    params: &SampleParams,
-    scaled: &[f32],
-    max: f32,
-    total: f64,
-    candidates: &'a mut Vec<(f32, u32)>,
-) -> &'a [(f32, u32)] {
-    let reach = reach(params, scaled, max, total);
-    candidates.clear();
-    candidates.extend(
-        scaled
-            .iter()
-            .zip(0..)
-            .map(|(&x, token)| (x - max, token))
-            .filter(|&(less, _)| less >= reach),
-    );
-    candidates.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    candidates.truncate(params.top_k as usize);
-    let mut before = 0.0;
-    let kept = candidates.iter().take_while(|&&(less, _)| {
-        let weight = f64::from(less).exp();
-        let keep = before < f64::from(params.top_p) && weight >= f64::from(params.min_p);
-        before += weight / total;
-        keep
-    });
-    let kept = kept.count();
-    &candidates[..kept]
-}
-
-/// How far below the largest score tokens can matter: found by counting, so that only these are sorted.
-fn reach(params: &SampleParams, scaled: &[f32], max: f32, total: f64) -> f32 {
-    let step = |x: f32| (((max - x) * STEPS_A_NAT) as usize).min(STEPS - 1);
-    let mut counts = [0u32; STEPS];
-    for &x in scaled {
-        counts[step(x)] += 1;
-    }
-    let (mut tokens, mut mass) = (0u64, 0.0);
-    for (index, &count) in counts.iter().enumerate() {
-        tokens += u64::from(count);
-        let lower = (index + 1) as f32 / STEPS_A_NAT;
-        // The least that tokens of this step can weigh.
-        mass += f64::from(count) * f64::from(-lower).exp() / total;
-        let least = f64::from(-lower).exp();
-        let enough = tokens >= u64::from(params.top_k)
-            || mass >= f64::from(params.top_p)
-            || least < f64::from(params.min_p);
-        if enough && index + 1 < STEPS {
-            return -lower;
-        }
-    }
-    f32::NEG_INFINITY
 }

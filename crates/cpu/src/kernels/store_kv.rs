@@ -1,43 +1,51 @@
 use half::f16;
-use ops::{OpError, StoreKv};
-use tensor::{DType, Element};
+use ops::{KvCache, OpError, StoreKv};
+use tensor::{DType, Element, View};
 
 use super::rows::RowsMut;
 use super::{CpuKernels, f32_only};
 use crate::simd::{LANES, Level, Simd, Vectorised};
 
-pub(super) fn store_kv(kernels: &CpuKernels, op: StoreKv<'_>) -> Result<(), OpError> {
+pub(super) fn store_kv(kernels: &CpuKernels, op: &StoreKv<'_>) -> Result<(), OpError> {
+    let &StoreKv {
+        key,
+        value,
+        slots,
+        cache,
+    } = op;
     f32_only(
         "store_kv",
-        &[("key", op.key.dtype()), ("value", op.value.dtype())],
+        &[("key", key.dtype()), ("value", value.dtype())],
     )?;
-    match op.cache.dtype() {
-        DType::F16 => store::<f16>(kernels, &op),
-        DType::F32 => store::<f32>(kernels, &op),
+    match cache.dtype() {
+        DType::F16 => store::<f16>(kernels, (key, value), slots, cache),
+        DType::F32 => store::<f32>(kernels, (key, value), slots, cache),
         found => {
-            return Err(OpError::Type {
-                op: "store_kv",
-                what: "cache",
-                found,
-            });
+            let (op, what) = ("store_kv", "cache");
+            return Err(OpError::Type { op, what, found });
         }
     }
     Ok(())
 }
 
-fn store<E: Stored>(kernels: &CpuKernels, op: &StoreKv<'_>) {
-    let (slots, level) = (op.slots.into_slice::<u32>(), kernels.level);
+fn store<E: Stored>(
+    kernels: &CpuKernels,
+    (key, value): (View<'_>, View<'_>),
+    slots: View<'_>,
+    cache: KvCache<'_>,
+) {
+    let (slots, level) = (slots.into_slice::<u32>(), kernels.level);
     // SAFETY: slots of one step are distinct and belong to its tokens.
-    let (keys, values) = unsafe { (op.cache.keys_mut(), op.cache.values_mut()) };
+    let (keys, values) = unsafe { (cache.keys_mut(), cache.values_mut()) };
     let (keys, values) = (RowsMut::<E>::new(keys), RowsMut::<E>::new(values));
-    let grain = CpuKernels::grain(2 * op.key.cols());
+    let grain = CpuKernels::grain(2 * key.cols());
     kernels.team.split(slots.len(), grain, |range| {
         for row in range {
             let slot = slots[row] as usize;
             // SAFETY: every slot belongs to one row, every row to one task.
             let (keys, values) = unsafe { (keys.row(slot), values.row(slot)) };
-            store_row(level, op.key.row(row), keys);
-            store_row(level, op.value.row(row), values);
+            store_row(level, key.row(row), keys);
+            store_row(level, value.row(row), values);
         }
     });
 }

@@ -1,3 +1,7 @@
+#[allow(
+    clippy::wildcard_imports,
+    reason = "intrinsics are many and carry their own prefix"
+)]
 use std::arch::x86_64::*;
 
 use half::{bf16, f16};
@@ -32,6 +36,10 @@ macro_rules! both {
     };
 }
 
+#[expect(
+    clippy::unused_self,
+    reason = "the value proves that the instructions are there"
+)]
 impl Avx2 {
     /// a and b, each folded to its 128-bit sum, side by side.
     #[inline(always)]
@@ -62,7 +70,7 @@ impl Avx2 {
 
     /// Lane i is the sum of row i.
     #[inline(always)]
-    fn sums_of_eight(self, rows: [[__m256; 2]; 8]) -> __m256 {
+    fn sums_of_eight(self, rows: &[[__m256; 2]]) -> __m256 {
         // No closures: they would not be inlined.
         let mut halves = [rows[0][0]; 8];
         for (half, row) in halves.iter_mut().zip(rows) {
@@ -214,10 +222,10 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     fn sums(self, rows: [Self::F; LANES]) -> Self::F {
-        let (mut low, mut high) = ([rows[0]; 8], [rows[0]; 8]);
-        low.copy_from_slice(&rows[..8]);
-        high.copy_from_slice(&rows[8..]);
-        [self.sums_of_eight(low), self.sums_of_eight(high)]
+        [
+            self.sums_of_eight(&rows[..8]),
+            self.sums_of_eight(&rows[8..]),
+        ]
     }
 
     #[inline(always)]
@@ -290,7 +298,7 @@ impl Simd for Avx2 {
         with_token!([_mm256_castps_si256(a[0]), _mm256_castps_si256(a[1])])
     }
     #[inline(always)]
-    fn from_bits(self, a: Self::I) -> Self::F {
+    fn float_bits(self, a: Self::I) -> Self::F {
         with_token!([_mm256_castsi256_ps(a[0]), _mm256_castsi256_ps(a[1])])
     }
 

@@ -1,3 +1,7 @@
+#[allow(
+    clippy::wildcard_imports,
+    reason = "intrinsics are many and carry their own prefix"
+)]
 use std::arch::x86_64::*;
 
 use half::{bf16, f16};
@@ -223,7 +227,7 @@ impl Simd for Avx512 {
         with_token!(_mm512_castps_si512(a))
     }
     #[inline(always)]
-    fn from_bits(self, a: Self::I) -> Self::F {
+    fn float_bits(self, a: Self::I) -> Self::F {
         with_token!(_mm512_castsi512_ps(a))
     }
 

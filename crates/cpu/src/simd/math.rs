@@ -30,7 +30,7 @@ pub(crate) fn exp<S: Simd>(s: S, x: S::F) -> S::F {
         sum = s.mul_add(sum, rest, s.splat(coefficient));
     }
     let exponent = s.shift_left(s.add_int(power, s.splat_int(127)), 23);
-    s.keep_at_least(s.mul(sum, s.from_bits(exponent)), x, low)
+    s.keep_at_least(s.mul(sum, s.float_bits(exponent)), x, low)
 }
 
 /// tanh x, within 10⁻⁷.
@@ -51,7 +51,7 @@ pub(crate) fn ln<S: Simd>(s: S, x: S::F) -> S::F {
         s.shift_right(s.add_int(bits, s.splat_int(128 << 23)), 23),
         s.splat_int(128),
     );
-    let mantissa = s.from_bits(s.sub_int(s.bits(x), s.shift_left(power, 23)));
+    let mantissa = s.float_bits(s.sub_int(s.bits(x), s.shift_left(power, 23)));
     // ln m = 2 artanh(t), t = (m − 1) / (m + 1), |t| < 0.172.
     let one = s.splat(1.0);
     let t = s.div(s.sub(mantissa, one), s.add(mantissa, one));

@@ -161,7 +161,7 @@ pub(crate) trait Simd: Copy {
     fn round(self, a: Self::F) -> Self::I;
     fn float(self, a: Self::I) -> Self::F;
     fn bits(self, a: Self::F) -> Self::I;
-    fn from_bits(self, a: Self::I) -> Self::F;
+    fn float_bits(self, a: Self::I) -> Self::F;
 
     /// Adds to each lane the products of its four unsigned bytes, all below 16, with the four signed bytes of `row`.
     /// At most eight may be added before [`Self::end_dot4`].

@@ -172,7 +172,7 @@ impl Simd for Portable {
         a.map(|a| a.to_bits() as i32)
     }
     #[inline(always)]
-    fn from_bits(self, a: Self::I) -> Self::F {
+    fn float_bits(self, a: Self::I) -> Self::F {
         a.map(|a| f32::from_bits(a as u32))
     }
 

@@ -1,3 +1,5 @@
+#![expect(clippy::float_cmp, reason = "the claims are about bits")]
+
 use super::*;
 
 macro_rules! at_every_level {

@@ -68,6 +68,8 @@ pub(super) fn error(out: &[f64], reference: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::float_cmp, reason = "equal inputs must give exactly zero")]
+
     use super::*;
 
     #[test]

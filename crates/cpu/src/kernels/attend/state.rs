@@ -56,13 +56,17 @@ impl<'a> State<'a> {
         soft_cap: Option<f32>,
     ) {
         let mut weights = [[f32::NEG_INFINITY; LANES]; BLOCK / LANES];
-        for half in visible.start / LANES..=(visible.end - 1) / LANES {
+        let halves = visible.start / LANES..visible.end.div_ceil(LANES);
+        for (half, weights) in weights.iter_mut().enumerate() {
+            if !halves.contains(&half) {
+                continue;
+            }
             let mut score = scores(s, query, block, half);
             if let Some(cap) = soft_cap {
                 let bent = math::tanh(s, s.div(score, s.splat(cap)));
                 score = s.mul(s.splat(cap), bent);
             }
-            s.store(score, &mut weights[half]);
+            s.store(score, weights);
         }
         if visible != (0..BLOCK) {
             let weights = weights.as_flattened_mut();
