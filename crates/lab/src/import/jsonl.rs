@@ -1,0 +1,228 @@
+//! Result lines: one JSON object per run, with the bare words that Python writes for numbers.
+
+use bench::clock::Nanos;
+use bench::record::{Asked, Chunk, Due, Failure, RequestRecord};
+use serde_json::{Map, Value};
+
+use super::context::{Context, last_part};
+use super::{ImportedRun, load_name};
+use crate::figures::Figures;
+use crate::run::{LoadFacts, Outcome, Run, identifier};
+
+/// Options that a result line repeats.
+const SETTINGS: &[&str] = &[
+    "tag",
+    "backend",
+    "dataset_name",
+    "request_rate",
+    "max_concurrency",
+    "sharegpt_output_len",
+    "random_input_len",
+    "random_output_len",
+    "random_range_ratio",
+    "num_prompts",
+    "seed",
+    "model",
+];
+
+/// A line that is a result.
+pub(super) struct Found {
+    object: Map<String, Value>,
+}
+
+impl Found {
+    /// Reads a line, if it is a result.
+    pub(super) fn read(line: &str) -> Option<Self> {
+        let line = line.trim();
+        if !line.starts_with('{') || !line.contains("\"request_throughput\"") {
+            return None;
+        }
+        let object: Map<String, Value> = serde_json::from_str(&proper(line)).ok()?;
+        let whole = object.contains_key("request_throughput") && object.contains_key("completed");
+        whole.then_some(Self { object })
+    }
+
+    /// The run it tells of.
+    pub(super) fn into_run(self, context: &Context<'_>, line: usize, text: &str) -> ImportedRun {
+        let settings = SETTINGS.iter().filter_map(|name| {
+            let value = self.object.get(*name).filter(|value| !value.is_null())?;
+            Some(((*name).to_owned(), value.clone()))
+        });
+        let settings = settings.collect();
+        let figures = self.figures();
+        let info = self
+            .object
+            .get("server_info")
+            .filter(|info| info.is_object())
+            .cloned();
+        let served = info
+            .as_ref()
+            .and_then(|info| info.get("model_path"))
+            .and_then(Value::as_str);
+        let named = self.object.get("model").and_then(Value::as_str);
+        let model = named.or(served).map(|path| last_part(path).to_owned());
+        let mut subject = context.subject(model);
+        let version = info
+            .as_ref()
+            .and_then(|info| info.get("version"))
+            .and_then(Value::as_str);
+        if let Some(version) = version {
+            subject
+                .versions
+                .insert("server".to_owned(), version.to_owned());
+        }
+        subject.info = info;
+        let name = match self.object.get("tag").and_then(Value::as_str) {
+            Some(tag) if !tag.is_empty() => tag.to_owned(),
+            _ => load_name(&settings, figures.get("completed")),
+        };
+        let run = Run {
+            id: identifier(&[context.file, &line.to_string(), text]),
+            subject,
+            load: LoadFacts {
+                name,
+                command: None,
+                settings,
+            },
+            repeat: 1,
+            origin: context.origin(line, "jsonl"),
+            outcome: Outcome::Finished,
+            figures,
+            machine: None,
+            findings: Vec::new(),
+        };
+        ImportedRun {
+            run,
+            text: text.to_owned() + "\n",
+            records: self.records(),
+        }
+    }
+
+    fn figures(&self) -> Figures {
+        let mut figures = Figures::default();
+        for (name, value) in &self.object {
+            let setting = SETTINGS.contains(&name.as_str());
+            if let Some(number) = value.as_f64().filter(|_| !setting) {
+                figures.set(name, number);
+            }
+        }
+        if let Some(cache) = self.object.get("cache_report").and_then(Value::as_object) {
+            for (name, figure) in [
+                ("total_prompt_tokens", "cache_prompt_tokens"),
+                ("total_cached_tokens", "cache_cached_tokens"),
+                ("cache_hit_rate_pct", "cache_hit_rate"),
+            ] {
+                if let Some(number) = cache.get(name).and_then(Value::as_f64) {
+                    figures.set(figure, number);
+                }
+            }
+        }
+        figures
+    }
+
+    /// The requests, when the line has details. Sending times are not in it and stay zero.
+    fn records(&self) -> Vec<RequestRecord> {
+        let list = |name: &str| self.object.get(name).and_then(Value::as_array);
+        let (Some(firsts), Some(gaps)) = (list("ttfts"), list("itls")) else {
+            return Vec::new();
+        };
+        let whole = |name: &str, at: usize| {
+            let value = list(name).and_then(|values| values.get(at));
+            value.and_then(Value::as_u64).unwrap_or(0)
+        };
+        let records = firsts
+            .iter()
+            .zip(gaps)
+            .enumerate()
+            .map(|(row, (first, gaps))| {
+                let asked = Asked {
+                    prompt_tokens: whole("input_lens", row),
+                    text_tokens: whole("input_lens", row),
+                    vision_tokens: 0,
+                    output_tokens: whole("output_lens", row),
+                };
+                let mut record = RequestRecord::begun(row, 0, Due::default(), Nanos(0), asked);
+                let gaps = gaps
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_f64);
+                let mut moment = 0.0;
+                for (at, gap) in first.as_f64().into_iter().chain(gaps).enumerate() {
+                    moment += gap;
+                    record.chunks.push(Chunk {
+                        at: Nanos::default().plus_seconds(moment),
+                        tokens: at as u32 + 1,
+                        text_end: 0,
+                    });
+                }
+                record.finished = Nanos::default().plus_seconds(moment);
+                let error = list("errors").and_then(|errors| errors.get(row));
+                let message = error
+                    .and_then(Value::as_str)
+                    .filter(|message| !message.is_empty());
+                record.failure = message.map(|message| Failure::InStream {
+                    message: message.to_owned(),
+                });
+                record
+            });
+        records.collect()
+    }
+}
+
+/// The line with `Infinity` and `NaN` outside of texts made into JSON.
+fn proper(line: &str) -> String {
+    let mut proper = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find(['"', 'I', 'N', '-']) {
+        proper.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if rest.starts_with('"') {
+            let end = end_of_text(rest);
+            proper.push_str(&rest[..end]);
+            rest = &rest[end..];
+            continue;
+        }
+        let words = [
+            ("Infinity", "\"inf\""),
+            ("-Infinity", "\"-inf\""),
+            ("NaN", "null"),
+        ];
+        let word = words.iter().find(|(word, _)| rest.starts_with(word));
+        let (taken, written) = word.map_or((1, &rest[..1]), |(word, json)| (word.len(), *json));
+        proper.push_str(written);
+        rest = &rest[taken..];
+    }
+    proper + rest
+}
+
+/// Where a text ends that begins with a quote; the end of the line when it is never closed.
+fn end_of_text(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, letter) in text.char_indices().skip(1) {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_words_become_json() {
+        let line =
+            r#"{"a": Infinity, "b": -Infinity, "c": NaN, "d": -1.5, "e": "NaN \" Infinity"}"#;
+        let json: Value = serde_json::from_str(&proper(line)).unwrap();
+        let expected = serde_json::json!({
+            "a": "inf", "b": "-inf", "c": null, "d": -1.5, "e": "NaN \" Infinity"
+        });
+        assert_eq!(json, expected);
+        assert_eq!(proper("{\"never closed"), "{\"never closed");
+    }
+}
