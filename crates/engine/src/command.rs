@@ -17,6 +17,15 @@ pub(crate) enum Command {
     },
     /// Forget a sequence; unknown ones have ended already.
     Cancel(RequestKey),
+    /// End a sequence whose client has all it wanted.
+    Complete(RequestKey),
+    /// Record steps from now on, unless a recording runs; a refused sender is dropped.
+    StartProfile {
+        steps: Option<u64>,
+        result: oneshot::Sender<String>,
+    },
+    /// End the recording, if one runs.
+    StopProfile,
     /// Empty the prefix cache if nothing runs or waits.
     Flush(oneshot::Sender<bool>),
     /// End the thread once everything queued has ended.

@@ -170,6 +170,23 @@ impl EngineHandle {
         answer.await.unwrap_or(false)
     }
 
+    /// Records steps until `steps` have run or [`Self::stop_profile`] is called; resolves to a Chrome trace.
+    ///
+    /// `None` when a recording runs already or the engine is gone.
+    pub async fn profile(&self, steps: Option<u64>) -> Option<String> {
+        let (result, trace) = oneshot::channel();
+        self.commands
+            .send(Command::StartProfile { steps, result })
+            .ok()?;
+        trace.await.ok()
+    }
+
+    /// Ends the recording, if one runs.
+    pub fn stop_profile(&self) {
+        // An engine that is gone records nothing.
+        let _ = self.commands.send(Command::StopProfile);
+    }
+
     /// False once the device was lost or the engine thread has ended.
     pub fn is_healthy(&self) -> bool {
         self.shared.healthy.load(Ordering::Acquire)

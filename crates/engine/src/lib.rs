@@ -8,6 +8,7 @@ mod config;
 mod error;
 mod handle;
 mod log;
+mod profile;
 mod run;
 mod stats;
 mod stream;

@@ -1,10 +1,10 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use executor::{DeviceLost, Executor};
 use sampling::{Abort, FinishReason, StopRules};
@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::command::{Command, RequestKey};
 use crate::handle::Shared;
 use crate::log::StepLog;
+use crate::profile::{Profile, Track, facts};
 use crate::stream::TokenProgress;
 use crate::{EngineConfig, EngineHandle, EngineStats, GenerateRequest, RequestFailed, TokenEvent};
 
@@ -50,7 +51,9 @@ pub fn start(
         active: active_sender,
         keys: BTreeMap::new(),
         clients: BTreeMap::new(),
-        in_flight: 0,
+        in_flight: VecDeque::new(),
+        last_returned: Duration::ZERO,
+        profile: None,
         log: StepLog::new(shared.config.decode_log_interval),
         started: Instant::now(),
         stopping: false,
@@ -77,7 +80,13 @@ pub fn start(
 struct Client {
     key: RequestKey,
     events: UnboundedSender<TokenEvent>,
-    arrived: std::time::Duration,
+    arrived: Duration,
+}
+
+/// A step that was submitted and has not come back.
+struct InFlight {
+    submitted: Duration,
+    facts: String,
 }
 
 struct Engine {
@@ -87,7 +96,9 @@ struct Engine {
     active: watch::Sender<usize>,
     keys: BTreeMap<RequestKey, SequenceId>,
     clients: BTreeMap<SequenceId, Client>,
-    in_flight: usize,
+    in_flight: VecDeque<InFlight>,
+    last_returned: Duration,
+    profile: Option<Profile>,
     log: StepLog,
     started: Instant,
     stopping: bool,
@@ -107,7 +118,7 @@ impl Engine {
 
     fn serve(&mut self, inbox: &Receiver<Command>) -> Result<(), DeviceLost> {
         loop {
-            if self.in_flight == 0 && self.scheduler.is_idle() {
+            if self.in_flight.is_empty() && self.scheduler.is_idle() {
                 self.rest();
                 if self.stopping {
                     return Ok(());
@@ -122,16 +133,45 @@ impl Engine {
             while let Ok(command) = inbox.try_recv() {
                 self.apply(command);
             }
-            if self.in_flight < self.shared.config.run_ahead && self.submit_next()? {
+            if self.in_flight.len() < self.shared.config.run_ahead && self.submit_next()? {
                 continue;
             }
-            if self.in_flight > 0 {
-                let outcome = self.executor.next_outcome()?;
-                self.in_flight -= 1;
-                let progress = self.scheduler.commit(outcome, self.started.elapsed());
-                self.emit(progress);
-                self.publish();
+            if self.in_flight.is_empty() {
+                assert!(
+                    self.scheduler.is_idle(),
+                    "the scheduler has sequences and plans nothing for them"
+                );
+            } else {
+                self.commit_oldest()?;
             }
+        }
+    }
+
+    fn commit_oldest(&mut self) -> Result<(), DeviceLost> {
+        let waiting = self.started.elapsed();
+        let outcome = self.executor.next_outcome()?;
+        let returned = self.started.elapsed();
+        let progress = self.scheduler.commit(outcome, returned);
+        self.emit(progress);
+        self.publish();
+        let step = self.in_flight.pop_front().expect("a step was in flight");
+        if let Some(profile) = &mut self.profile {
+            let begun = step.submitted.max(self.last_returned);
+            profile.span("step", Track::Steps, begun, returned, step.facts);
+            profile.span("wait", Track::Host, waiting, returned, String::new());
+            let now = self.started.elapsed();
+            profile.span("commit and emit", Track::Host, returned, now, String::new());
+            if profile.step_done() {
+                self.end_profile();
+            }
+        }
+        self.last_returned = returned;
+        Ok(())
+    }
+
+    fn end_profile(&mut self) {
+        if let Some(profile) = self.profile.take() {
+            profile.finish();
         }
     }
 
@@ -140,8 +180,22 @@ impl Engine {
         let Some(plan) = self.scheduler.plan(now) else {
             return Ok(false);
         };
+        let facts = self
+            .profile
+            .as_ref()
+            .map_or_else(String::new, |_| facts(&plan));
         self.executor.submit(plan)?;
-        self.in_flight += 1;
+        let submitted = self.started.elapsed();
+        self.in_flight.push_back(InFlight { submitted, facts });
+        if let Some(profile) = &mut self.profile {
+            profile.span(
+                "plan and submit",
+                Track::Host,
+                now,
+                submitted,
+                String::new(),
+            );
+        }
         for event in self.scheduler.take_events() {
             self.log.event(&event, now);
         }
@@ -162,14 +216,14 @@ impl Engine {
                 request,
                 events,
             } => self.admit(key, &request, events),
-            Command::Cancel(key) => {
-                if let Some(id) = self.keys.remove(&key) {
-                    self.clients.remove(&id);
-                    self.scheduler
-                        .cancel(id, FinishReason::Abort(Abort::Cancelled));
-                    self.announce();
+            Command::Cancel(key) => self.end(key, FinishReason::Abort(Abort::Cancelled)),
+            Command::Complete(key) => self.end(key, FinishReason::Stop { token: None }),
+            Command::StartProfile { steps, result } => {
+                if self.profile.is_none() {
+                    self.profile = Some(Profile::begin(self.started.elapsed(), steps, result));
                 }
             }
+            Command::StopProfile => self.end_profile(),
             Command::Flush(done) => {
                 let flushed = self.scheduler.flush().is_ok();
                 self.publish();
@@ -177,6 +231,14 @@ impl Engine {
                 let _ = done.send(flushed);
             }
             Command::Stop => self.stopping = true,
+        }
+    }
+
+    fn end(&mut self, key: RequestKey, reason: FinishReason) {
+        if let Some(id) = self.keys.remove(&key) {
+            self.clients.remove(&id);
+            self.scheduler.cancel(id, reason);
+            self.announce();
         }
     }
 

@@ -100,6 +100,17 @@ impl TokenStream {
     }
 }
 
+impl TokenStream {
+    /// Ends a sequence of which the client has all it wanted: it counts as finished, not as cancelled.
+    pub fn complete(mut self) {
+        if !self.ended {
+            self.ended = true;
+            // An engine that is gone has nothing left to end.
+            let _ = self.commands.send(Command::Complete(self.key));
+        }
+    }
+}
+
 impl Drop for TokenStream {
     fn drop(&mut self) {
         if !self.ended {

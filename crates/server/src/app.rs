@@ -12,7 +12,8 @@ use tower_http::cors::CorsLayer;
 use crate::error::{ApiError, NativeError};
 use crate::extract::MAX_BODY;
 use crate::routes::{
-    admin, chat, completions, generate, health, info, load, metrics, models, parse, tokenize,
+    admin, chat, completions, generate, health, info, load, metrics, models, parse, profile,
+    tokenize,
 };
 use crate::state::Shared;
 use crate::{access_log, auth};
@@ -50,8 +51,14 @@ pub(crate) fn app(state: Shared) -> Router {
         )
         .route("/abort_request", post(admin::abort_request))
         .route("/freeze_gc", get(admin::freeze_gc).post(admin::freeze_gc))
-        .route("/start_profile", get(admin::profile).post(admin::profile))
-        .route("/stop_profile", get(admin::profile).post(admin::profile));
+        .route(
+            "/start_profile",
+            get(profile::start_profile).post(profile::start_profile),
+        )
+        .route(
+            "/stop_profile",
+            get(profile::stop_profile).post(profile::stop_profile),
+        );
     if state.config.metrics {
         app = app.route("/metrics", get(metrics::metrics));
     }

@@ -117,7 +117,9 @@ impl Sequence {
     }
 
     fn finish(&mut self, reason: FinishReason, delta: &mut Delta) {
-        self.stream = None;
+        if let Some(stream) = self.stream.take() {
+            stream.complete();
+        }
         let counts = self.counts;
         let timing = self.clock.timing(&counts, self.reporting.detailed_timing);
         if matches!(reason, FinishReason::Abort { .. }) {

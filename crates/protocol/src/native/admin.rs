@@ -12,6 +12,28 @@ record! {
     }
 }
 
+record! {
+    /// The body of `/start_profile`. Other members choose what a Python profiler records and have no meaning here.
+    pub struct StartProfileRequest {
+        /// The folder that the trace is written to.
+        output_dir: String,
+        /// Begins the name of the file.
+        profile_prefix: String,
+        /// Steps to record, as a number or as a text; without it the recording lasts until it is stopped.
+        num_steps: serde_json::Value,
+    }
+}
+
+impl StartProfileRequest {
+    /// Steps to record.
+    pub fn steps(&self) -> Option<u64> {
+        let asked = self.num_steps.as_ref()?;
+        asked
+            .as_u64()
+            .or_else(|| asked.as_str()?.trim().parse().ok())
+    }
+}
+
 /// The query of `/flush_cache`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 pub struct FlushCacheQuery {

@@ -11,7 +11,7 @@ mod parse;
 mod sampling_params;
 mod tokenize;
 
-pub use admin::{AbortRequest, FlushCacheQuery, Load, LoadsQuery};
+pub use admin::{AbortRequest, FlushCacheQuery, Load, LoadsQuery, StartProfileRequest};
 pub use cumulative::CumulativeEvent;
 pub use finish::{FinishReason, Matched};
 pub use generate::{ErrorBody, ErrorMessage, GenerateRequest, GenerateResponse};

@@ -55,11 +55,3 @@ pub(crate) async fn abort_request(
 pub(crate) async fn freeze_gc() -> &'static str {
     "Garbage collection frozen.\n"
 }
-
-/// `/start_profile`, `/stop_profile`
-pub(crate) async fn profile() -> (StatusCode, &'static str) {
-    (
-        StatusCode::NOT_IMPLEMENTED,
-        "This server cannot record profiles yet.\n",
-    )
-}

@@ -10,4 +10,5 @@ pub(crate) mod load;
 pub(crate) mod metrics;
 pub(crate) mod models;
 pub(crate) mod parse;
+pub(crate) mod profile;
 pub(crate) mod tokenize;

@@ -274,18 +274,53 @@ async fn the_load_is_told_in_two_ways() {
 }
 
 #[tokio::test]
-async fn what_has_no_effect_is_accepted_and_what_is_missing_is_admitted() {
+async fn what_has_no_effect_is_accepted() {
     let server = start().await;
     assert_eq!(server.client().get("/freeze_gc").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_profile_is_a_trace_of_the_steps_between_start_and_stop() {
+    let server = start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let body = json!({"output_dir": folder.path(), "profile_prefix": "../mine", "num_steps": null});
+    let started = server.client().post("/start_profile", &body).await;
     assert_eq!(
-        server
-            .client()
-            .post("/start_profile", &json!({}))
-            .await
-            .status,
-        501
+        (started.status, started.body.as_str()),
+        (200, "Start profiling.\n")
     );
-    assert_eq!(server.client().get("/stop_profile").await.status, 501);
+    let request = json!({"input_ids": [1, 2, 3], "sampling_params": {"max_new_tokens": 5}});
+    assert_eq!(
+        server.client().post("/generate", &request).await.status,
+        200
+    );
+    assert_eq!(server.client().get("/stop_profile").await.status, 200);
+    let trace = loop {
+        let found = std::fs::read_dir(folder.path())
+            .expect("the folder")
+            .flatten();
+        let traces = found.map(|entry| entry.path());
+        if let Some(path) = traces
+            .into_iter()
+            .find(|path| path.extension().is_some_and(|end| end == "json"))
+        {
+            break path;
+        }
+        tokio::task::yield_now().await;
+    };
+    let name = trace.file_name().expect("a name").to_string_lossy();
+    assert!(
+        name.starts_with("mine-") && name.ends_with(".trace.json"),
+        "{name}"
+    );
+    let trace: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&trace).expect("readable")).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let steps = events
+        .iter()
+        .filter(|event| event["name"] == "step")
+        .count();
+    assert!(steps >= 5, "{steps} steps");
 }
 
 #[tokio::test]
