@@ -17,6 +17,8 @@ pub struct EngineConfig {
     pub max_waiting: usize,
     /// A `Decode batch` line is logged every this many generating steps.
     pub decode_log_interval: usize,
+    /// Rows of the largest captured step; 0 when steps are not captured.
+    pub largest_graph: usize,
     /// Seeds requests that bring no seed of their own.
     pub random_seed: u64,
 }

@@ -5,6 +5,8 @@ use scheduler::{DecodeEvent, Event};
 /// Writes the log lines that dashboards and people read, in SGLang's words.
 pub(crate) struct StepLog {
     interval: usize,
+    largest_graph: usize,
+    captured: bool,
     decode_steps: usize,
     tokens_since: u64,
     since: Duration,
@@ -12,14 +14,21 @@ pub(crate) struct StepLog {
 }
 
 impl StepLog {
-    pub(crate) fn new(interval: usize) -> Self {
+    pub(crate) fn new(interval: usize, largest_graph: usize) -> Self {
         Self {
             interval: interval.max(1),
+            largest_graph,
+            captured: false,
             decode_steps: 0,
             tokens_since: 0,
             since: Duration::ZERO,
             throughput: 0.0,
         }
+    }
+
+    /// Whether the last generating step was small enough to be a captured one.
+    pub(crate) fn captured(&self) -> bool {
+        self.captured
     }
 
     /// Tokens a second over the last interval.
@@ -60,6 +69,7 @@ impl StepLog {
     }
 
     fn decode(&mut self, decode: &DecodeEvent, now: Duration) {
+        self.captured = decode.rows as usize <= self.largest_graph;
         self.decode_steps += 1;
         if !self.decode_steps.is_multiple_of(self.interval) {
             return;
@@ -77,7 +87,7 @@ impl StepLog {
             decode.running,
             decode.used_tokens,
             decode.token_usage,
-            "False",
+            if self.captured { "True" } else { "False" },
             self.throughput,
             decode.waiting,
         );

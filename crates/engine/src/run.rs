@@ -54,7 +54,10 @@ pub fn start(
         in_flight: VecDeque::new(),
         last_returned: Duration::ZERO,
         profile: None,
-        log: StepLog::new(shared.config.decode_log_interval),
+        log: StepLog::new(
+            shared.config.decode_log_interval,
+            shared.config.largest_graph,
+        ),
         started: Instant::now(),
         stopping: false,
     };
@@ -353,6 +356,7 @@ impl Engine {
             .store(scheduler.waiting, Ordering::Release);
         let stats = EngineStats {
             generation_throughput: self.log.throughput(),
+            captured: self.log.captured(),
             scheduler,
         };
         *self

@@ -29,6 +29,7 @@ fn config(run_ahead: usize) -> EngineConfig {
         end_tokens: vec![999],
         max_waiting: 4096,
         decode_log_interval: 40,
+        largest_graph: 0,
         random_seed: 1,
     }
 }

@@ -65,6 +65,7 @@ fn start(
         end_tokens,
         max_waiting: 4096,
         decode_log_interval: 40,
+        largest_graph: 0,
         random_seed: 1,
     };
     Some(engine::start(engine, Box::new(executor)).expect("a thread"))

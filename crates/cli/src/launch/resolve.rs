@@ -60,6 +60,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         max_waiting: scheduler.max_queued,
         decode_log_interval: resolver.positive("--decode-log-interval", "decode_log_interval")?
             as usize,
+        largest_graph: graphs.iter().copied().max().unwrap_or(0),
         random_seed: resolver.random_seed(),
         scheduler,
     };

@@ -256,7 +256,7 @@ fn gauges(out: &mut Exposition, stats: &EngineStats, room: Room) {
         (
             "is_cuda_graph",
             "Whether the batch is using CUDA graph.",
-            0.0,
+            f64::from(u8::from(stats.captured)),
         ),
         ("utilization", "The share of rows in use.", utilization),
     ];

@@ -183,6 +183,7 @@ fn engine_config() -> EngineConfig {
         end_tokens: vec![END],
         max_waiting: 4096,
         decode_log_interval: 40,
+        largest_graph: 0,
         random_seed: 1,
     }
 }
