@@ -6,6 +6,7 @@ use crate::failure::Failure;
 pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("serve", "serve a model over HTTP (also: launch_server)"),
     ("generate", "continue a text once, in the terminal"),
+    ("bench", "put a load on a server and measure it"),
     ("pull", "bring a model into the local store"),
     (
         "inspect",
@@ -15,7 +16,12 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
 ];
 
 /// Python modules that people paste, and the command each stands for.
-const MODULES: &[(&str, &str)] = &[("sglang.launch_server", "serve"), ("sglang.serve", "serve")];
+const MODULES: &[(&str, &[&str])] = &[
+    ("sglang.launch_server", &["serve"]),
+    ("sglang.serve", &["serve"]),
+    ("sglang.bench_serving", &["bench", "serving"]),
+    ("sglang.benchmark.serving", &["bench", "serving"]),
+];
 
 /// Splits off the command's name. `python3 -m sglang.launch_server …`, the same from `-m` on, and
 /// `sglang serve …` are understood.
@@ -30,8 +36,14 @@ pub(crate) fn split(words: &[String]) -> (Option<String>, Vec<String>) {
         && flag == "-m"
     {
         let known = MODULES.iter().find(|(name, _)| name == module);
-        let command = known.map_or(module.as_str(), |(_, command)| command);
-        return (Some(command.to_owned()), others.to_vec());
+        let named = [module.as_str()];
+        let spelled = known
+            .map_or(&named[..], |(_, words)| words)
+            .iter()
+            .map(|word| (*word).to_owned());
+        let mut words: Vec<String> = spelled.chain(others.iter().cloned()).collect();
+        let command = words.remove(0);
+        return (Some(command), words);
     }
     match rest {
         [] => (None, Vec::new()),
@@ -54,14 +66,20 @@ fn is_python(word: &str) -> bool {
 
 /// What to say about a command that does not exist.
 pub(crate) fn unknown(command: &str) -> Failure {
-    let nearest = flags::nearest(command, COMMANDS.iter().map(|(name, _)| *name));
+    let names: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
+    unknown_of("peregrine", command, &names)
+}
+
+/// The same for the commands of a command.
+pub(crate) fn unknown_of(program: &'static str, command: &str, names: &[&str]) -> Failure {
+    let nearest = flags::nearest(command, names.iter().copied());
     let hint = nearest
         .map(|name| format!("; did you mean {name}?"))
         .unwrap_or_default();
     Failure::Usage {
-        usage: "usage: peregrine COMMAND [options]".into(),
-        program: "peregrine",
-        error: anyhow::anyhow!("unknown command '{command}'{hint} (`peregrine --help` lists them)"),
+        usage: format!("usage: {program} COMMAND [options]"),
+        program,
+        error: anyhow::anyhow!("unknown command '{command}'{hint} (`{program} --help` lists them)"),
     }
 }
 
@@ -99,6 +117,13 @@ mod tests {
                 Some("serve"),
                 "",
             ),
+            (
+                "python -m sglang.bench_serving --seed 1",
+                Some("bench"),
+                "serving --seed 1",
+            ),
+            ("-m sglang.benchmark.serving", Some("bench"), "serving"),
+            ("-m other.module x", Some("other.module"), "x"),
             ("sglang serve --model m", Some("serve"), "--model m"),
             ("generate python3", Some("generate"), "python3"),
             ("pythonic", Some("pythonic"), ""),

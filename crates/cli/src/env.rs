@@ -34,10 +34,6 @@ const IDLE: &[(&str, &str)] = &[
         "SGL_CHUNKED_PREFIX_CACHE_THRESHOLD",
         "attention reads cached and new tokens alike",
     ),
-    (
-        "SGLANG_TORCH_PROFILER_DIR",
-        "profiles are asked for through /start_profile",
-    ),
     ("PYTORCH_ALLOC_CONF", "there is no Torch allocator"),
     ("PYTORCH_CUDA_ALLOC_CONF", "there is no Torch allocator"),
 ];
@@ -57,6 +53,14 @@ pub(crate) struct Env {
     pub(crate) hub_token: Option<String>,
     /// Whether the hub must not be asked.
     pub(crate) offline: bool,
+    /// `OPENAI_API_KEY`, for the benchmark's requests.
+    pub(crate) openai_api_key: Option<String>,
+    /// `API_KEY`, for the benchmark's requests.
+    pub(crate) api_key: Option<String>,
+    /// `SGLANG_IS_IN_CI`: the benchmark empties caches.
+    pub(crate) in_ci: bool,
+    /// `SGLANG_TORCH_PROFILER_DIR`, for the benchmark's profiles.
+    pub(crate) profile_folder: Option<PathBuf>,
     /// How health is found out.
     pub(crate) health: HealthCheck,
     /// Variables that are set and mean nothing here.
@@ -89,6 +93,10 @@ impl Env {
                 .map(|address| address.trim_end_matches('/').to_owned()),
             hub_token: text("HF_TOKEN"),
             offline: switch("HF_HUB_OFFLINE") || switch("TRANSFORMERS_OFFLINE"),
+            openai_api_key: text("OPENAI_API_KEY"),
+            api_key: text("API_KEY"),
+            in_ci: switch("SGLANG_IS_IN_CI"),
+            profile_folder: path("SGLANG_TORCH_PROFILER_DIR"),
             health: health(
                 text("SGLANG_HEALTH_CHECK_TIMEOUT").as_deref(),
                 text("SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION").as_deref(),

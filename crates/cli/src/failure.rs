@@ -20,8 +20,8 @@ pub(crate) enum Failure {
     Config(anyhow::Error),
     /// It broke while it worked.
     Broken(anyhow::Error),
-    /// The answer is no, and it has been told.
-    Silent,
+    /// It has been told; only the code is left.
+    Told(u8),
 }
 
 impl Failure {
@@ -29,7 +29,8 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage { .. } | Self::Config(_) => ExitCode::from(2),
-            Self::Broken(_) | Self::Silent => ExitCode::FAILURE,
+            Self::Broken(_) => ExitCode::FAILURE,
+            Self::Told(code) => ExitCode::from(*code),
         }
     }
 
@@ -42,7 +43,7 @@ impl Failure {
                 error,
             } => Some(format!("{usage}\n{program}: error: {}", chain(error))),
             Self::Config(error) | Self::Broken(error) => Some(format!("error: {}", chain(error))),
-            Self::Silent => None,
+            Self::Told(_) => None,
         }
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
         Ok(plan) => print!("{text}{}", describe_plan(&plan)),
         Err(error @ ConfigError::NoRoom(_)) => {
             println!("{text}fits          no: {error}");
-            return Err(Failure::Silent);
+            return Err(Failure::Told(1));
         }
         Err(error) => return Err(Failure::Config(error.into())),
     }

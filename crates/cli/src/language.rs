@@ -52,6 +52,14 @@ impl Language {
     }
 }
 
+/// The tokenizer and the chat template inside a GGUF file.
+pub(crate) fn gguf_text(path: &Path) -> anyhow::Result<(Tokenizer, Option<Template>)> {
+    let (tokenizer, template, _) = from_gguf(&GgufSource::open(path)?)?;
+    let compile = |source: String| Template::compile(&source, tokenizer.special_tokens());
+    let template = template.map(compile).transpose()?;
+    Ok((tokenizer, template))
+}
+
 type Parts = (Tokenizer, Option<String>, SamplingDefaults);
 
 fn is_gguf(path: &Path) -> bool {

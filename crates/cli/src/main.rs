@@ -3,6 +3,7 @@
 //! a hint.
 
 mod args;
+mod bench;
 mod command_line;
 mod device;
 mod env;
@@ -56,6 +57,7 @@ fn run(command: Option<&str>, words: &[String]) -> Result<(), Failure> {
         Some("generate") => with_args(generate::COMMAND, words, |args| generate::run(args, &env)),
         Some("inspect") => with_args(inspect::COMMAND, words, |args| inspect::run(args, &env)),
         Some("serve") => with_args(serve::COMMAND, words, |args| serve::run(args, &env)),
+        Some("bench") => bench::run(words, &env),
         Some("pull") => pull::run(words, &env),
         Some(other) => Err(command_line::unknown(other)),
     }
