@@ -61,14 +61,8 @@ const REFUSED: &[Refused] = &[
     refuse("preemption", "retraction", CORE, Names::Declared),
     refuse(
         "worker",
-        "rank or upstream",
-        Crates::These(&["executor", "engine", "router"]),
-        Names::Declared,
-    ),
-    refuse(
-        "node",
-        "upstream",
-        Crates::These(&["router"]),
+        "rank",
+        Crates::These(&["executor", "engine"]),
         Names::Declared,
     ),
     refuse(

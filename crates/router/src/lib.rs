@@ -1,1 +1,0 @@
-//! Many servers behind one address.
