@@ -99,7 +99,9 @@ impl<'a> Loader<'a> {
         for (name, &rows) in names.iter().zip(rows) {
             values.extend(self.vector(&format!("{name}.bias"), rows)?);
         }
-        Ok(self.device.load_values(&values, DType::F32)?)
+        Ok(self
+            .device
+            .load_values(&values, self.device.info().activation)?)
     }
 
     pub(crate) fn norm(&self, name: &str, width: usize, eps: f32) -> Result<Norm, LoadError> {

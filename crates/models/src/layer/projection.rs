@@ -1,11 +1,12 @@
 use ops::{Kernels, Linear, OpError, Weight};
-use tensor::{Buffer, DType, View, ViewMut};
+use tensor::{Buffer, View, ViewMut};
 
 /// Matrices side by side on one input, and perhaps a bias.
 ///
 /// There are several only where their formats differ: files of mixed precision keep each as exact and small as it is.
 pub(crate) struct Projection {
     weights: Vec<Weight>,
+    /// Of the type of activations.
     bias: Option<Buffer>,
     width: usize,
 }
@@ -29,7 +30,7 @@ impl Projection {
         let bias = self
             .bias
             .as_ref()
-            .map(|bias| bias.view(0, 1, self.width, DType::F32));
+            .map(|bias| bias.view(0, 1, self.width, x.dtype()));
         let mut start = 0;
         for weight in &self.weights {
             let columns = start..start + weight.rows();

@@ -5,7 +5,7 @@ use crate::{OpError, Weight};
 
 /// out = x · weightᵀ + bias.
 ///
-/// x: `[tokens, in]`; weight: `[out, in]`; bias: `[1, out]` f32; out: `[tokens, out]`. Sums in f32 or wider, rounds once.
+/// x: `[tokens, in]`; weight: `[out, in]`; bias: `[1, out]` of the type of `x`; out: `[tokens, out]`. Sums in f32 or wider, rounds once.
 /// A row of the result depends on that row of `x` alone: the same bits in any batch.
 pub struct Linear<'a> {
     /// Inputs.
