@@ -161,7 +161,7 @@ pub(super) fn linear(bench: &mut Bench<'_>) {
                 bench.activations(tokens, inputs)
             };
             let bias = bench.normals(outputs);
-            let bias = bench.floats(1, outputs, DType::F32, &bias);
+            let bias = bench.floats(1, outputs, bench.device.info().activation, &bias);
             let mut out = bench.output(tokens, outputs, strided);
             let with_bias = index % 3 == 0;
             let op = Linear {
