@@ -51,8 +51,8 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     for notice in &parsers.notices {
         tracing::warn!("{notice}");
     }
-    let word = parsed.words().first().map(String::as_str);
-    let local = obtain(Wanted::from(parsed, word), env).map_err(|e| Failure::Config(e.into()))?;
+    let local =
+        obtain(Wanted::from(parsed, word(parsed)), env).map_err(|e| Failure::Config(e.into()))?;
     if parsed.switch("show-config") {
         return show(args, &local).map_err(Failure::Config);
     }
@@ -125,6 +125,20 @@ impl Address {
     }
 }
 
+/// The model that was named without a flag.
+fn word(parsed: &Parsed) -> Option<&str> {
+    parsed.words().first().map(String::as_str)
+}
+
+/// What clients call the model. Benchmarks read it from `/v1/models` and look for a tokenizer
+/// there, so it is the path as it was asked for unless another name is given.
+fn served_model_name<'a>(parsed: &'a Parsed, local: &'a LocalModel) -> &'a str {
+    parsed
+        .text("served-model-name")
+        .or(Wanted::from(parsed, word(parsed)).model)
+        .unwrap_or(&local.name)
+}
+
 /// The arguments that matter here and those that were given, as Python would write them.
 fn echo(args: &ServerArgs, local: &LocalModel) -> String {
     let mut parsed = args.parsed.clone();
@@ -160,10 +174,7 @@ fn server_config(
         host: address.host,
         port: address.port,
         api_key: parsed.text("api-key").map(str::to_owned),
-        served_model_name: parsed
-            .text("served-model-name")
-            .unwrap_or(&local.name)
-            .to_owned(),
+        served_model_name: served_model_name(parsed, local).to_owned(),
         model: model_facts(parsed, local, started)?,
         stream_interval: usize::try_from(interval)
             .ok()
@@ -256,7 +267,18 @@ fn server_args(
         "context_length".into(),
         json!(started.launch.engine.context_length),
     );
-    info.insert("model_path".into(), json!(local.path.display().to_string()));
+    let tokenizer = started
+        .language
+        .as_ref()
+        .map_or(&local.path, |language| &language.path);
+    let name = args.parsed.text("served-model-name").unwrap_or(&local.name);
+    for (key, value) in [
+        ("model_path", local.path.display().to_string()),
+        ("tokenizer_path", tokenizer.display().to_string()),
+        ("served_model_name", name.to_owned()),
+    ] {
+        info.insert(key.into(), json!(value));
+    }
     info
 }
 

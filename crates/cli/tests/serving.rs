@@ -295,3 +295,61 @@ fn show_config_prints_every_value_with_its_reason_and_serves_nothing() {
         "{out}"
     );
 }
+
+#[test]
+fn the_benchmark_measures_our_own_server() {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+    if !model.exists() {
+        println!("skipped: there is no {}", model.display());
+        return;
+    }
+    let server = Server::start(
+        &["serve", model.to_str().unwrap()],
+        &["--context-length", "512"],
+    );
+    let port = server.address.rsplit(':').next().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let results = home.path().join("results.jsonl");
+    let lengths = [
+        "--random-input",
+        "16",
+        "--random-output",
+        "4",
+        "--num-prompt",
+        "4",
+    ];
+    let output = command(home.path())
+        .args([
+            "-m",
+            "sglang.bench_serving",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            port,
+        ])
+        .args([
+            "--dataset-name",
+            "random-ids",
+            "--tokenizer",
+            model.to_str().unwrap(),
+        ])
+        .args(["--output-file", results.to_str().unwrap()])
+        .args(lengths)
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{out}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let line = out
+        .lines()
+        .find(|line| line.starts_with("Successful requests:"))
+        .unwrap();
+    assert_eq!(line.split_whitespace().last(), Some("4"), "{out}");
+    let result = std::fs::read_to_string(&results).unwrap();
+    assert!(result.contains("\"completed\": 4"), "{result}");
+}
