@@ -78,19 +78,19 @@ impl Vectorised for Noisiest<'_> {
 #[inline(always)]
 fn noise<S: Simd>(s: S, seed: u64, position: u32, stream: u32) -> [[f32; LANES]; 4] {
     let words = words(s, seed, position, stream);
-    let mut mixed = [[0i32; LANES]; 4];
-    for (word, &lanes) in words.iter().enumerate() {
-        let mut ints = [0; LANES];
-        s.store_int(lanes, &mut ints);
-        // Word w of lane l belongs to token 4 l + w.
-        for (lane, int) in ints.into_iter().enumerate() {
-            mixed[lane / 4][lane % 4 * 4 + word] = int;
-        }
+    let mut planes = [[0i32; LANES]; 4];
+    for (plane, &word) in planes.iter_mut().zip(&words) {
+        s.store_int(word, plane);
     }
     let mut noise = [[0.0; LANES]; 4];
     let (zero, half) = (s.splat(0.0), s.splat(0.5));
-    for (mixed, noise) in mixed.iter().zip(&mut noise) {
-        let bits = s.float(s.shift_right(s.load_int(mixed), 9));
+    for (part, noise) in noise.iter_mut().enumerate() {
+        // Word w of lane l belongs to token 4 l + w.
+        let mut mixed = [0; LANES];
+        for (token, mixed) in mixed.iter_mut().enumerate() {
+            *mixed = planes[token % 4][part * 4 + token / 4];
+        }
+        let bits = s.float(s.shift_right(s.load_int(&mixed), 9));
         let uniform = s.mul(s.add(bits, half), s.splat(1.0 / 8_388_608.0));
         let inner = s.sub(zero, math::ln(s, uniform));
         s.store(s.sub(zero, math::ln(s, inner)), noise);
