@@ -5,6 +5,8 @@ use cuda::{Absent, CudaOptions};
 use flags::Parsed;
 use ops::Device;
 
+use crate::cuda_libraries;
+use crate::env::Env;
 use crate::launch::ConfigError;
 
 /// Prompt tokens of a step on the largest GPU, and rows that join it.
@@ -12,10 +14,10 @@ const LARGEST_CHUNK: i64 = 16384;
 const MOST_ROWS: i64 = 4096;
 
 /// Opens the device that the arguments name; `auto` takes a GPU that can be used.
-pub(crate) fn open(parsed: &Parsed) -> Result<Box<dyn Device>, ConfigError> {
+pub(crate) fn open(parsed: &Parsed, env: &Env) -> Result<Box<dyn Device>, ConfigError> {
     let wanted = parsed.text("device").unwrap_or("auto");
     if wanted != "cpu" {
-        match cuda::open(&cuda_options(parsed)) {
+        match cuda::open(&cuda_options(parsed, env)) {
             Ok(device) => return Ok(Box::new(device)),
             Err(absent) if wanted == "cuda" => {
                 return Err(ConfigError::NoGpu {
@@ -31,7 +33,7 @@ pub(crate) fn open(parsed: &Parsed) -> Result<Box<dyn Device>, ConfigError> {
     Ok(Box::new(CpuDevice::new(&cpu_options(parsed)?)))
 }
 
-fn cuda_options(parsed: &Parsed) -> CudaOptions {
+fn cuda_options(parsed: &Parsed, env: &Env) -> CudaOptions {
     let eight_bits = parsed.text("kv-cache-dtype") == Some("fp8_e4m3");
     let rows = parsed
         .integer("max-running-requests")
@@ -44,7 +46,7 @@ fn cuda_options(parsed: &Parsed) -> CudaOptions {
         None => LARGEST_CHUNK,
     };
     CudaOptions {
-        library_folders: Vec::new(),
+        library_folders: cuda_libraries::folders(env),
         kv: if eight_bits {
             cuda::KvPrecision::F8E4M3
         } else {

@@ -61,6 +61,10 @@ pub(crate) struct Env {
     pub(crate) in_ci: bool,
     /// `SGLANG_TORCH_PROFILER_DIR`, for the benchmark's profiles.
     pub(crate) profile_folder: Option<PathBuf>,
+    /// `CUDA_HOME` or `CUDA_PATH`: where a CUDA toolkit is installed.
+    pub(crate) cuda_home: Option<PathBuf>,
+    /// `PATH`: folders of programs.
+    pub(crate) programs: Vec<PathBuf>,
     /// How health is found out.
     pub(crate) health: HealthCheck,
     /// Variables that are set and mean nothing here.
@@ -97,6 +101,9 @@ impl Env {
             api_key: text("API_KEY"),
             in_ci: switch("SGLANG_IS_IN_CI"),
             profile_folder: path("SGLANG_TORCH_PROFILER_DIR"),
+            cuda_home: path("CUDA_HOME").or_else(|| path("CUDA_PATH")),
+            programs: variable("PATH")
+                .map_or_else(Vec::new, |list| std::env::split_paths(&list).collect()),
             health: health(
                 text("SGLANG_HEALTH_CHECK_TIMEOUT").as_deref(),
                 text("SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION").as_deref(),

@@ -5,6 +5,7 @@
 mod args;
 mod bench;
 mod command_line;
+mod cuda_libraries;
 mod device;
 mod env;
 mod failure;

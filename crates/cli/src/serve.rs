@@ -58,7 +58,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     }
     let address = Address::of(parsed).map_err(Failure::Config)?;
     tracing::info!("server_args=ServerArgs{}", echo(args, &local));
-    let started = start(args, &local).map_err(Failure::Config)?;
+    let started = start(args, &local, env).map_err(Failure::Config)?;
     let mut config =
         server_config(args, env, &local, &started, address).map_err(Failure::Config)?;
     let notices = args
@@ -93,7 +93,7 @@ fn serve(config: ServerConfig, started: Started, parsers: &Parsers) -> anyhow::R
 #[expect(clippy::print_stdout, reason = "the table is what was asked for")]
 fn show(args: &ServerArgs, local: &LocalModel) -> anyhow::Result<()> {
     let opened = Opened::open(&local.path, load_format(args))?;
-    let device = device::open(&args.parsed)?;
+    let device = device::open(&args.parsed, env)?;
     let weights = opened.inventory(device.as_ref()).device_bytes;
     let launch = plan_on(&args.parsed, &opened.spec, weights, device.info())?;
     for notice in &launch.notices {

@@ -13,6 +13,7 @@ use ops::{Device, DeviceInfo};
 
 use crate::args::ServerArgs;
 use crate::device;
+use crate::env::Env;
 use crate::language::Language;
 use crate::launch::{Circumstances, ConfigError, Launch, estimate_scratch, resolve};
 use crate::opened::Opened;
@@ -55,9 +56,9 @@ pub(crate) fn plan_on(
 }
 
 /// Loads the model and starts the engine, logging each stage.
-pub(crate) fn start(args: &ServerArgs, local: &LocalModel) -> anyhow::Result<Started> {
+pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<Started> {
     let opened = Opened::open(&local.path, load_format(args))?;
-    let device = device::open(&args.parsed)?;
+    let device = device::open(&args.parsed, env)?;
     let weights = opened.inventory(device.as_ref()).device_bytes;
     let early = plan_on(&args.parsed, &opened.spec, weights, device.info())?;
     for notice in &early.notices {
