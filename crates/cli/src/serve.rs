@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     let local =
         obtain(Wanted::from(parsed, word(parsed)), env).map_err(|e| Failure::Config(e.into()))?;
     if parsed.switch("show-config") {
-        return show(args, &local).map_err(Failure::Config);
+        return show(args, &local, env).map_err(Failure::Config);
     }
     let address = Address::of(parsed).map_err(Failure::Config)?;
     tracing::info!("server_args=ServerArgs{}", echo(args, &local));
@@ -91,7 +91,7 @@ fn serve(config: ServerConfig, started: Started, parsers: &Parsers) -> anyhow::R
 
 /// Prints what would be served, and how.
 #[expect(clippy::print_stdout, reason = "the table is what was asked for")]
-fn show(args: &ServerArgs, local: &LocalModel) -> anyhow::Result<()> {
+fn show(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<()> {
     let opened = Opened::open(&local.path, load_format(args))?;
     let device = device::open(&args.parsed, env)?;
     let weights = opened.inventory(device.as_ref()).device_bytes;
