@@ -38,6 +38,7 @@ fn python_packages(programs: &Path) -> Vec<PathBuf> {
         return Vec::new();
     };
     children(&root.join("lib"))
+        .into_iter()
         .filter(|folder| {
             folder
                 .file_name()
@@ -48,7 +49,7 @@ fn python_packages(programs: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn children(folder: &Path) -> impl Iterator<Item = PathBuf> {
+fn children(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = folder
         .read_dir()
         .into_iter()
@@ -56,7 +57,7 @@ fn children(folder: &Path) -> impl Iterator<Item = PathBuf> {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .collect();
     found.sort();
-    found.into_iter()
+    found
 }
 
 #[cfg(test)]
