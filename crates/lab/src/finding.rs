@@ -30,6 +30,10 @@ pub enum Kind {
     Failures,
     /// Arms that differ in more than one thing.
     Confounder,
+    /// Arms that were measured one after the other.
+    Order,
+    /// Arms that did not do the same work.
+    Work,
     /// A setting that did nothing.
     NoEffect,
     /// The same prompts sent twice to a server that remembers them.
@@ -62,6 +66,8 @@ impl Kind {
             Self::PeakOvercount => "peak over-counted",
             Self::Failures => "failures",
             Self::Confounder => "confounder",
+            Self::Order => "order",
+            Self::Work => "work",
             Self::NoEffect => "no effect",
             Self::RepeatedPrompts => "repeated prompts",
             Self::Version => "version",

@@ -6,10 +6,14 @@
 
 mod check;
 pub mod command_line;
+pub mod compare;
+pub mod diff;
 pub mod figures;
 pub mod finding;
 pub mod import;
 pub mod machine;
 pub mod metric;
+mod requests;
 pub mod run;
 pub mod statistics;
+pub mod verdict;

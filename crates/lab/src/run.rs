@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bench::record::RequestRecord;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -31,6 +32,15 @@ pub struct Run {
     pub machine: Option<Machine>,
     /// What a reader must know about it.
     pub findings: Vec<Finding>,
+}
+
+/// A run with its requests, as far as they are known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence {
+    /// The run.
+    pub run: Run,
+    /// Its requests; none when only figures were kept.
+    pub records: Vec<RequestRecord>,
 }
 
 /// What is known of a server under test.
@@ -88,7 +98,19 @@ pub enum Origin {
         started: String,
         /// Seconds until the server was ready.
         ready_after: f64,
+        /// Whether the server had served other runs before.
+        server: ServerUse,
     },
+}
+
+/// Whether a server was started for one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerUse {
+    /// It was started for this run.
+    Fresh,
+    /// It had served other runs.
+    Kept,
 }
 
 /// How a run ended.

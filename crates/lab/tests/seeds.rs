@@ -4,8 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use lab::compare::{Comparison, Manner, compare};
+use lab::finding::Kind;
 use lab::import::{ImportedRun, runs};
 use lab::metric::Metric;
+use lab::run::Evidence;
+use lab::verdict::Verdict;
 use testkit::material::shared;
 
 const SEEDS: [(&str, usize); 5] = [
@@ -201,4 +205,94 @@ fn what_is_wrong_with_them_is_said() {
         matrix[0].run.subject.environment["SGLANG_ENABLE_FLASHINFER_GEMM"],
         "1"
     );
+}
+
+fn arm(found: &[ImportedRun], name: &str) -> Vec<Evidence> {
+    let of_arm = found.iter().filter(|found| found.run.subject.name == name);
+    let evidence = of_arm.map(|found| Evidence {
+        run: found.run.clone(),
+        records: found.records.clone(),
+    });
+    evidence.collect()
+}
+
+fn compared(found: &[ImportedRun], first: &str, second: &str) -> Vec<Comparison> {
+    let metrics: Vec<_> = Metric::named("request_throughput").into_iter().collect();
+    let (first, second) = (arm(found, first), arm(found, second));
+    assert!(!first.is_empty() && !second.is_empty());
+    compare(&first, &second, &metrics, &Manner::default())
+}
+
+fn told(comparison: &Comparison, kind: Kind) -> Vec<&str> {
+    let findings = comparison.findings.iter();
+    let of_kind = findings.filter(|finding| finding.kind == kind);
+    of_kind.map(|finding| finding.text.as_str()).collect()
+}
+
+#[test]
+fn fusing_shows_no_difference_on_olmoe_and_the_runs_it_would_take_are_told() {
+    let Some(notebook) = seed(0) else { return };
+    let name = |on: u8| format!("OLMoE-1B-7B-0125 SGLANG_MOE_FUSE_DOWN_SUM_REDUCE={on}");
+    let found = compared(&notebook, &name(0), &name(1));
+    assert_eq!(found.len(), 2);
+    let [few, many] = [&found[0], &found[1]].map(|comparison| &comparison.answers[0].answer);
+    assert_eq!((few.verdict, few.runs), (Verdict::NoDifference, (3, 3)));
+    assert_eq!(
+        few.sentence(),
+        "no difference shown: B is −2.8 % … +7.5 % against A (95 %), p = 0.29; about 18 more runs \
+         an arm would resolve 2 %"
+    );
+    assert_eq!(few.permutation, Some(0.3));
+    assert_eq!(many.verdict, Verdict::CannotTell);
+    assert_eq!(told(&found[0], Kind::Confounder), [""; 0]);
+    let repeated = told(&found[0], Kind::RepeatedPrompts);
+    assert!(
+        repeated[1].contains("the first token took 112 ms, later 59 ms"),
+        "{repeated:?}"
+    );
+    assert_eq!(told(&found[0], Kind::Order).len(), 1);
+}
+
+#[test]
+fn the_cold_runs_of_gpt_oss_are_named() {
+    let Some(notebook) = seed(0) else { return };
+    let found = compared(&notebook, "gpt-oss-20b 融合前", "gpt-oss-20b 融合后");
+    let cold = told(&found[0], Kind::ColdRun);
+    assert_eq!(cold.len(), 2);
+    assert!(
+        cold[0].contains("request_throughput 1.48 against 3.22, 3.24 later"),
+        "{cold:?}"
+    );
+    assert!(
+        cold[1].contains("request_throughput 2.29 against 3.25, 3.23 later"),
+        "{cold:?}"
+    );
+    let answer = &found[0].answers[0];
+    assert_eq!(
+        (answer.answer.verdict, answer.answer.runs),
+        (Verdict::NoDifference, (2, 2))
+    );
+    assert_eq!(
+        told(&found[0], Kind::Confounder),
+        ["nothing that was recorded differs between the arms, only the remarks 融合前 and 融合后"]
+    );
+}
+
+#[test]
+fn the_second_difference_of_the_matrix_is_named() {
+    let Some(matrix) = seed(1) else { return };
+    let found = compared(&matrix, "flashinfer", "triton");
+    assert_eq!(found.len(), 2);
+    for comparison in &found {
+        assert_eq!(
+            told(comparison, Kind::Confounder),
+            [
+                "the arms differ in more than --attention-backend: --disable-radix is set on \
+              flashinfer only"
+            ]
+        );
+        assert_eq!(comparison.answers[0].answer.verdict, Verdict::CannotTell);
+        let idle = told(comparison, Kind::NoEffect);
+        assert!(idle[0].starts_with("SGLANG_ENABLE_FLASHINFER_GEMM=1 acts on Blackwell"));
+    }
 }

@@ -1,1 +1,25 @@
-//! What samples allow to be said.
+//! What samples allow to be said: tests, intervals, the number of runs needed.
+//!
+//! Everything is deterministic: random draws come from a generator that is always seeded.
+
+mod bootstrap;
+mod cold;
+mod draw;
+mod permutation;
+mod power;
+#[cfg(test)]
+mod reference;
+mod sample;
+mod shift;
+mod special;
+mod welch;
+
+pub use bootstrap::{Bootstrap, Estimator, RunSample};
+pub use cold::{ColdStart, cold_start};
+pub use draw::Draw;
+pub use permutation::permutation_p;
+pub use power::{detectable, runs_needed};
+pub use sample::{mean, quantile, standard_deviation};
+pub use shift::{Shift, shift};
+pub use special::{t_quantile, t_two_sided};
+pub use welch::{Interval, Welch};

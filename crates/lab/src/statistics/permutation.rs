@@ -1,0 +1,99 @@
+//! The permutation test: how often would a random division of the runs differ as much.
+
+use super::draw::Draw;
+use super::sample::mean;
+
+/// Up to this many divisions all of them are looked at; beyond, as many random ones.
+const MOST: u64 = 5000;
+
+/// The chance of such a difference of means when the labels mean nothing. Nothing when one side
+/// is empty.
+pub fn permutation_p(first: &[f64], second: &[f64], seed: u64) -> Option<f64> {
+    if first.is_empty() || second.is_empty() {
+        return None;
+    }
+    let pooled: Vec<f64> = first.iter().chain(second).copied().collect();
+    let scale = pooled
+        .iter()
+        .fold(f64::MIN_POSITIVE, |most, value| most.max(value.abs()));
+    let observed = (mean(second) - mean(first)).abs() - 1e-12 * scale;
+    let total: f64 = pooled.iter().sum();
+    let (few, many) = (first.len(), second.len());
+    let as_far = |sum: f64| {
+        let apart = (total - sum) / many as f64 - sum / few as f64;
+        apart.abs() >= observed
+    };
+    if divisions(pooled.len() as u64, few as u64).is_some_and(|count| count <= MOST) {
+        let (mut far, mut all) = (0u32, 0u32);
+        each_choice(&pooled, few, &mut |sum| {
+            all += 1;
+            far += u32::from(as_far(sum));
+        });
+        return Some(f64::from(far) / f64::from(all));
+    }
+    let mut draw = Draw::seeded(seed);
+    let mut shuffled = pooled;
+    let far = (0..MOST).filter(|_| {
+        for at in 0..few {
+            let other = at + draw.below(shuffled.len() - at);
+            shuffled.swap(at, other);
+        }
+        as_far(shuffled[..few].iter().sum())
+    });
+    Some((far.count() + 1) as f64 / (MOST + 1) as f64)
+}
+
+/// How many ways there are to choose; nothing when they are too many to count.
+fn divisions(of: u64, choose: u64) -> Option<u64> {
+    let choose = choose.min(of - choose);
+    (0..choose).try_fold(1u64, |ways, step| {
+        ways.checked_mul(of - step)
+            .map(|product| product / (step + 1))
+    })
+}
+
+/// Calls back with the sum of every choice of so many values.
+fn each_choice(values: &[f64], choose: usize, back: &mut dyn FnMut(f64)) {
+    fn go(values: &[f64], choose: usize, sum: f64, back: &mut dyn FnMut(f64)) {
+        if choose == 0 {
+            back(sum);
+            return;
+        }
+        for at in 0..=values.len() - choose {
+            go(&values[at + 1..], choose - 1, sum + values[at], back);
+        }
+    }
+    go(values, choose, 0.0, back);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::reference::samples;
+
+    #[test]
+    fn small_samples_are_counted_out_as_scipy_does() {
+        for (first, second, expected) in samples("permutation") {
+            let found = permutation_p(&first, &second, 1).unwrap();
+            assert!((found - expected[0]).abs() < 1e-12, "{found} {expected:?}");
+        }
+    }
+
+    #[test]
+    fn large_samples_are_drawn_with_a_fixed_seed() {
+        let first: Vec<f64> = (0..20).map(f64::from).collect();
+        let second: Vec<f64> = (0..20).map(|value| f64::from(value) + 1.0).collect();
+        let once = permutation_p(&first, &second, 5);
+        assert_eq!(once, permutation_p(&first, &second, 5));
+        assert!(once.is_some_and(|p| (0.55..0.65).contains(&p)), "{once:?}");
+        assert_eq!(permutation_p(&[], &second, 5), None);
+    }
+
+    #[test]
+    fn ways_to_choose_are_counted() {
+        assert_eq!(divisions(6, 3), Some(20));
+        assert_eq!(divisions(40, 20), Some(137_846_528_820));
+        assert_eq!(divisions(400, 200), None);
+        assert_eq!(divisions(5, 0), Some(1));
+    }
+}
