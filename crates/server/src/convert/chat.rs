@@ -158,7 +158,13 @@ fn check_messages(messages: &[Map<String, Value>]) -> Result<(), ApiError> {
                 ROLES.join(", ")
             )));
         }
-        let parts = message.get("content").and_then(Value::as_array);
+        let content = message.get("content").filter(|content| !content.is_null());
+        if role == "user" && content.is_none() {
+            return Err(ApiError::Invalid(format!(
+                "messages[{index}].content: field required"
+            )));
+        }
+        let parts = content.and_then(Value::as_array);
         for (number, part) in parts.into_iter().flatten().enumerate() {
             let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
             if kind.ends_with("_url") {

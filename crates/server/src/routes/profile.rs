@@ -24,14 +24,15 @@ pub(crate) async fn start_profile(
     let path = folder.join(file_name(request.profile_prefix.as_deref()));
     let steps = request.steps();
     tokio::spawn(async move {
-        match state.engine.profile(steps).await {
-            Some(trace) => match write_whole(&path, &trace).await {
-                Ok(()) => tracing::info!("Profiling done. Traces are saved to: {}", path.display()),
-                Err(error) => {
-                    tracing::error!("the trace {} was not written: {error}", path.display())
-                }
-            },
-            None => tracing::warn!("Profiling is already in progress. Call /stop_profile first."),
+        let Some(trace) = state.engine.profile(steps).await else {
+            tracing::warn!("Profiling is already in progress. Call /stop_profile first.");
+            return;
+        };
+        match write_whole(&path, &trace).await {
+            Ok(()) => tracing::info!("Profiling done. Traces are saved to: {}", path.display()),
+            Err(error) => {
+                tracing::error!("the trace {} was not written: {error}", path.display());
+            }
         }
     });
     Ok("Start profiling.\n")

@@ -313,7 +313,7 @@ async fn a_profile_is_a_trace_of_the_steps_between_start_and_stop() {
         name.starts_with("mine-") && name.ends_with(".trace.json"),
         "{name}"
     );
-    let trace: serde_json::Value =
+    let trace: Value =
         serde_json::from_slice(&std::fs::read(&trace).expect("readable")).expect("JSON");
     let events = trace["traceEvents"].as_array().expect("events");
     let steps = events

@@ -240,6 +240,10 @@ async fn bad_chats_are_told_why() {
              developer, got \"robot\"",
         ),
         (
+            json!({"messages": [{"role": "user", "content": null}]}),
+            "messages[0].content: field required",
+        ),
+        (
             json!({"messages": [{"role": "user", "content": image}]}),
             "messages[0].content[0]: image_url is not supported by this server.",
         ),
