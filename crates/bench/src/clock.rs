@@ -41,7 +41,9 @@ pub struct Clock {
 impl Clock {
     /// A clock whose origin is now.
     pub fn start() -> Self {
-        Self { origin: Instant::now() }
+        Self {
+            origin: Instant::now(),
+        }
     }
 
     /// The origin, for comparing with other monotonic instants.
@@ -76,7 +78,9 @@ impl WallOffset {
         let mut best = (u64::MAX, 0);
         for _ in 0..5 {
             let before = clock.now();
-            let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let wall = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
             let after = clock.now();
             let middle = u128::midpoint(before.0.into(), after.0.into());
             let width = after.since(before);
@@ -84,7 +88,11 @@ impl WallOffset {
                 best = (width, wall.as_nanos() as i128 - middle as i128);
             }
         }
-        Self { clock, wall_minus_run: best.1, measured: clock.now() }
+        Self {
+            clock,
+            wall_minus_run: best.1,
+            measured: clock.now(),
+        }
     }
 
     /// The moment of an arrival, never later than `now`.
@@ -110,7 +118,10 @@ mod tests {
         let after = clock.now();
         let moment = offset.arrival(wall, after);
         let slack = 50_000;
-        assert!(moment.0 + slack >= before.0 && moment <= after, "{before:?} {moment:?} {after:?}");
+        assert!(
+            moment.0 + slack >= before.0 && moment <= after,
+            "{before:?} {moment:?} {after:?}"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::client::{Client, Errand, Happening};
 use crate::clock::Nanos;
 use crate::dataset::{Prompt, Row, message};
 use crate::pace::{Departure, LoadState, Pace};
-use crate::record::RequestRecord;
+use crate::record::{Due, RequestRecord};
 use crate::stop::{StopRules, Stopped};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -57,7 +57,12 @@ pub struct LoadOutcome {
 /// Puts a load on the server that the client speaks to, and waits until it is over.
 pub fn run(client: &mut Client, load: Load<'_>, onlooker: &mut dyn Onlooker) -> LoadOutcome {
     let started = client.clock().now();
-    let state = LoadState { started, now: started, last_departure: started, ..LoadState::default() };
+    let state = LoadState {
+        started,
+        now: started,
+        last_departure: started,
+        ..LoadState::default()
+    };
     let running = Running {
         client,
         load,
@@ -107,7 +112,8 @@ impl Running<'_, '_> {
             }
             self.wait(due, onlooker);
         }
-        self.records.sort_by_key(|record| (record.row, record.round));
+        self.records
+            .sort_by_key(|record| (record.row, record.round));
         LoadOutcome {
             started: self.state.started,
             ended: self.state.now,
@@ -164,11 +170,12 @@ impl Running<'_, '_> {
         {
             self.under_way += 1;
             onlooker.sent(row, 0);
-            self.send(row, 0, scheduled);
+            let released = self.client.clock().now();
+            self.send(row, 0, Due { scheduled, released });
         }
     }
 
-    fn send(&mut self, place: usize, round: usize, scheduled: Nanos) {
+    fn send(&mut self, place: usize, round: usize, due: Due) {
         let row = Arc::clone(&self.load.rows[place]);
         let history = match &row.prompt {
             Prompt::Turns(turns) => {
@@ -181,7 +188,14 @@ impl Running<'_, '_> {
         let output_tokens = row.asked.output_tokens;
         let adapter = self.load.adapters.get(place).cloned();
         let row = (place, row);
-        self.client.send(Errand { row, round, scheduled, output_tokens, adapter, history });
+        self.client.send(Errand {
+            row,
+            round,
+            due,
+            output_tokens,
+            adapter,
+            history,
+        });
     }
 
     fn wait(&mut self, due: Option<Departure>, onlooker: &mut dyn Onlooker) {
@@ -216,7 +230,7 @@ impl Running<'_, '_> {
             let history = self.histories.entry(place).or_default();
             history.push(message("assistant", &record.text));
             onlooker.sent(place, next_round);
-            self.send(place, next_round, self.state.now);
+            self.send(place, next_round, Due::at(self.state.now));
         } else {
             self.histories.remove(&place);
             self.under_way -= 1;

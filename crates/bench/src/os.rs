@@ -1,5 +1,8 @@
 //! The few calls to the operating system that the standard library does not offer.
-#![expect(unsafe_code, reason = "socket stamps, resource limits and timer slack have no safe wrapper here")]
+#![expect(
+    unsafe_code,
+    reason = "socket stamps, resource limits and timer slack have no safe wrapper here"
+)]
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -34,7 +37,10 @@ pub(crate) fn receive(
     buffer: &mut [u8],
 ) -> io::Result<(usize, Option<Duration>)> {
     let mut control = Control([0; 64]);
-    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
     // SAFETY: all-zero is a valid message header; every pointer set below outlives the call.
     let mut header: libc::msghdr = unsafe { zeroed() };
     header.msg_iov = from_mut(&mut part);
@@ -43,26 +49,43 @@ pub(crate) fn receive(
     header.msg_controllen = control.0.len();
     // SAFETY: the header describes `buffer` and `control`, both writable for the whole call.
     let answer = unsafe {
-        libc::recvmsg(socket.as_fd().as_raw_fd(), from_mut(&mut header), libc::MSG_DONTWAIT)
+        libc::recvmsg(
+            socket.as_fd().as_raw_fd(),
+            from_mut(&mut header),
+            libc::MSG_DONTWAIT,
+        )
     };
     let length = checked(answer)?;
-    Ok((length, stamp_of(&control.0[..header.msg_controllen.min(64)])))
+    Ok((
+        length,
+        stamp_of(&control.0[..header.msg_controllen.min(64)]),
+    ))
 }
 
 /// The stamp in a control buffer: a header of 16 bytes, then seconds and nanoseconds.
 fn stamp_of(control: &[u8]) -> Option<Duration> {
-    let number = |at: usize| Some(i64::from_ne_bytes(control.get(at..at + 8)?.try_into().ok()?));
+    let number = |at: usize| {
+        Some(i64::from_ne_bytes(
+            control.get(at..at + 8)?.try_into().ok()?,
+        ))
+    };
     let kind = control.get(8..16)?;
     let word = |at: usize| Some(i32::from_ne_bytes(kind.get(at..at + 4)?.try_into().ok()?));
     if word(0)? != libc::SOL_SOCKET || word(4)? != libc::SO_TIMESTAMPNS {
         return None;
     }
-    Some(Duration::new(u64::try_from(number(16)?).ok()?, u32::try_from(number(24)?).ok()?))
+    Some(Duration::new(
+        u64::try_from(number(16)?).ok()?,
+        u32::try_from(number(24)?).ok()?,
+    ))
 }
 
 /// Raises the soft limit of open files to `target`, or to the hard limit below it.
 pub(crate) fn raise_file_limit(target: u64) -> io::Result<()> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: the limit is a plain value that outlives both calls.
     unsafe {
         checked(libc::getrlimit(libc::RLIMIT_NOFILE, from_mut(&mut limit)) as isize)?;
@@ -156,7 +179,9 @@ mod tests {
             stamp
         });
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let age = now.checked_sub(stamp.expect("the kernel stamps loopback data")).unwrap();
+        let age = now
+            .checked_sub(stamp.expect("the kernel stamps loopback data"))
+            .unwrap();
         assert!(age < Duration::from_secs(5), "{age:?}");
     }
 

@@ -12,11 +12,17 @@ pub fn float(number: f64) -> String {
         return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
     let shortest = format!("{number:e}");
-    let (digits, exponent) = shortest.split_once('e').expect("an exponent is always written");
+    let (digits, exponent) = shortest
+        .split_once('e')
+        .expect("an exponent is always written");
     let exponent: i32 = exponent.parse().expect("an exponent is a number");
     if (-4..16).contains(&exponent) {
         let plain = format!("{number}");
-        if plain.contains('.') { plain } else { format!("{plain}.0") }
+        if plain.contains('.') {
+            plain
+        } else {
+            format!("{plain}.0")
+        }
     } else {
         let sign = if exponent < 0 { '-' } else { '+' };
         format!("{digits}e{sign}{:02}", exponent.abs())
@@ -82,7 +88,10 @@ pub fn repr(value: &Value) -> String {
             let pair = |(key, item): (&String, &Value)| {
                 format!("{}: {}", flags::Value::Text(key.clone()), repr(item))
             };
-            format!("{{{}}}", map.iter().map(pair).collect::<Vec<_>>().join(", "))
+            format!(
+                "{{{}}}",
+                map.iter().map(pair).collect::<Vec<_>>().join(", ")
+            )
         }
     }
 }

@@ -14,6 +14,8 @@ pub struct RequestRecord {
     pub round: usize,
     /// When the pace wanted it sent.
     pub scheduled: Nanos,
+    /// When the gate let it through.
+    pub released: Nanos,
     /// When it was sent: just before the connection was opened.
     pub sent: Nanos,
     /// When the connection stood.
@@ -32,6 +34,22 @@ pub struct RequestRecord {
     pub text: String,
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
+}
+
+/// When a request was due and when it was let go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// When the pace wanted it sent.
+    pub scheduled: Nanos,
+    /// When the gate let it through.
+    pub released: Nanos,
+}
+
+impl Due {
+    /// Due and let go at the same moment.
+    pub fn at(moment: Nanos) -> Self {
+        Self { scheduled: moment, released: moment }
+    }
 }
 
 /// The size of a request as the dataset gives it.
@@ -61,7 +79,11 @@ pub struct Chunk {
 
 impl From<(u64, u32, u32)> for Chunk {
     fn from((at, tokens, text_end): (u64, u32, u32)) -> Self {
-        Self { at: Nanos(at), tokens, text_end }
+        Self {
+            at: Nanos(at),
+            tokens,
+            text_end,
+        }
     }
 }
 
@@ -171,11 +193,12 @@ impl Failure {
 
 impl RequestRecord {
     /// The record of a request that was just sent and has no answer yet.
-    pub fn begun(row: usize, round: usize, scheduled: Nanos, sent: Nanos, asked: Asked) -> Self {
+    pub fn begun(row: usize, round: usize, due: Due, sent: Nanos, asked: Asked) -> Self {
         Self {
             row,
             round,
-            scheduled,
+            scheduled: due.scheduled,
+            released: due.released,
             sent,
             connected: None,
             first_byte: None,
@@ -196,7 +219,9 @@ impl RequestRecord {
     /// The text of one chunk; empty for streams that repeat the text.
     pub fn chunk_text(&self, chunk: usize) -> &str {
         let end = self.chunks[chunk].text_end as usize;
-        let start = chunk.checked_sub(1).map_or(0, |before| self.chunks[before].text_end as usize);
+        let start = chunk
+            .checked_sub(1)
+            .map_or(0, |before| self.chunks[before].text_end as usize);
         self.text.get(start..end).unwrap_or_default()
     }
 }

@@ -32,7 +32,11 @@ impl Release {
 
     /// The path of the server's information.
     pub fn info_path(self) -> &'static str {
-        if self.has(10) { "/server_info" } else { "/get_server_info" }
+        if self.has(10) {
+            "/server_info"
+        } else {
+            "/get_server_info"
+        }
     }
 }
 
@@ -63,7 +67,9 @@ impl FromStr for Release {
             }
             _ => None,
         }
-        .ok_or_else(|| NotARelease { text: text.to_owned() })
+        .ok_or_else(|| NotARelease {
+            text: text.to_owned(),
+        })
     }
 }
 
@@ -77,7 +83,13 @@ mod tests {
         assert_eq!(release("0.5.6.post2").unwrap(), Release::USUAL);
         assert!(release("0.4.9.post2").unwrap() < release("0.5.0").unwrap());
         assert!(release("0.5.23").unwrap().has(9) && !release("0.5.6").unwrap().has(9));
-        assert_eq!((release("0.5.12").unwrap().seed(), release("0.5.13").unwrap().seed()), (1, 42));
+        assert_eq!(
+            (
+                release("0.5.12").unwrap().seed(),
+                release("0.5.13").unwrap().seed()
+            ),
+            (1, 42)
+        );
         for text in ["", "0.5", "1.0.0", "0.5.24", "0.4.8", "new"] {
             assert!(release(text).is_err(), "{text}");
         }

@@ -63,18 +63,43 @@ mod tests {
         };
         let reached = |rules: StopRules| rules.reached(&state);
         assert_eq!(reached(StopRules::default()), None);
-        let count = |count| StopRules { count: Some(count), ..StopRules::default() };
-        assert_eq!((reached(count(50)), reached(count(51))), (Some(Stopped::Count), None));
-        let time = |seconds| StopRules { seconds: Some(seconds), ..StopRules::default() };
-        assert_eq!((reached(time(10.0)), reached(time(10.1))), (Some(Stopped::Time), None));
-        let share = |share| StopRules { failed_share: Some(share), ..StopRules::default() };
-        assert_eq!((reached(share(0.2)), reached(share(0.25))), (Some(Stopped::Failures), None));
+        let count = |count| StopRules {
+            count: Some(count),
+            ..StopRules::default()
+        };
+        assert_eq!(
+            (reached(count(50)), reached(count(51))),
+            (Some(Stopped::Count), None)
+        );
+        let time = |seconds| StopRules {
+            seconds: Some(seconds),
+            ..StopRules::default()
+        };
+        assert_eq!(
+            (reached(time(10.0)), reached(time(10.1))),
+            (Some(Stopped::Time), None)
+        );
+        let share = |share| StopRules {
+            failed_share: Some(share),
+            ..StopRules::default()
+        };
+        assert_eq!(
+            (reached(share(0.2)), reached(share(0.25))),
+            (Some(Stopped::Failures), None)
+        );
     }
 
     #[test]
     fn the_first_failures_are_not_yet_a_share() {
-        let state = LoadState { finished: 3, failed: 3, ..LoadState::default() };
-        let rules = StopRules { failed_share: Some(0.5), ..StopRules::default() };
+        let state = LoadState {
+            finished: 3,
+            failed: 3,
+            ..LoadState::default()
+        };
+        let rules = StopRules {
+            failed_share: Some(0.5),
+            ..StopRules::default()
+        };
         assert_eq!(rules.reached(&state), None);
     }
 }

@@ -13,7 +13,9 @@ use text::{ModelFiles, ModelFilesError, RenderInput, Template, TemplateError, To
 #[derive(Debug, thiserror::Error)]
 pub enum VocabularyError {
     /// There is no such folder or file.
-    #[error("tokenizer {name}: no such folder or file (give --tokenizer with a folder that has a tokenizer.json)")]
+    #[error(
+        "tokenizer {name}: no such folder or file (give --tokenizer with a folder that has a tokenizer.json)"
+    )]
     Missing {
         /// The name as given.
         name: String,
@@ -58,21 +60,39 @@ impl Vocabulary {
         fingerprint: String,
     ) -> Self {
         let all = 0..tokenizer.vocab_size() as u32;
-        let ids = all.filter(|id| tokenizer.token_bytes(*id).is_some()).collect();
-        Self { tokenizer, template, base_size, ids, fingerprint }
+        let ids = all
+            .filter(|id| tokenizer.token_bytes(*id).is_some())
+            .collect();
+        Self {
+            tokenizer,
+            template,
+            base_size,
+            ids,
+            fingerprint,
+        }
     }
 
     /// Reads the tokenizer of a folder, or a tokenizer.json by itself.
     pub fn from_path(name: &str) -> Result<Self, VocabularyError> {
         let path = Path::new(name);
-        let malformed =
-            |reason: String| VocabularyError::Malformed { name: name.to_owned(), reason };
-        let file = if path.is_dir() { path.join("tokenizer.json") } else { path.to_owned() };
+        let malformed = |reason: String| VocabularyError::Malformed {
+            name: name.to_owned(),
+            reason,
+        };
+        let file = if path.is_dir() {
+            path.join("tokenizer.json")
+        } else {
+            path.to_owned()
+        };
         if !file.is_file() {
-            return Err(VocabularyError::Missing { name: name.to_owned() });
+            return Err(VocabularyError::Missing {
+                name: name.to_owned(),
+            });
         }
-        let bytes = std::fs::read(&file)
-            .map_err(|source| VocabularyError::Unreadable { path: file.clone(), source })?;
+        let bytes = std::fs::read(&file).map_err(|source| VocabularyError::Unreadable {
+            path: file.clone(),
+            source,
+        })?;
         let tokenizer = if path.is_dir() {
             Tokenizer::from_folder(path)
         } else {
@@ -80,7 +100,11 @@ impl Vocabulary {
         }
         .map_err(|error| malformed(error.to_string()))?;
         let base_size = base_size(&bytes).map_err(|error| malformed(error.to_string()))?;
-        let source = if path.is_dir() { template_source(path) } else { Ok(None) };
+        let source = if path.is_dir() {
+            template_source(path)
+        } else {
+            Ok(None)
+        };
         let template = source
             .map_err(|error| malformed(error.to_string()))?
             .map(|source| Template::compile(&source, tokenizer.special_tokens()))
@@ -97,7 +121,9 @@ impl Vocabulary {
 
     /// How many tokens a text has by itself.
     pub fn count(&self, text: &str) -> usize {
-        self.tokenizer.encode(text, false).map_or(0, |ids| ids.len())
+        self.tokenizer
+            .encode(text, false)
+            .map_or(0, |ids| ids.len())
     }
 
     /// The text of tokens, special ones written out.
@@ -138,7 +164,9 @@ impl Vocabulary {
     /// A conversation as the model is shown it, ready to be answered; `None` without a template.
     pub fn render(&self, messages: &[Value]) -> Option<Result<String, TemplateError>> {
         let messages = Value::from(messages.to_vec());
-        self.template.as_ref().map(|template| template.render(RenderInput::new(&messages)))
+        self.template
+            .as_ref()
+            .map(|template| template.render(RenderInput::new(&messages)))
     }
 
     /// A digest of the tokenizer's file.

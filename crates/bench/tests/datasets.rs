@@ -25,20 +25,33 @@ fn load(arguments: &[String], release: &str, vocabulary: &Vocabulary) -> Dataset
     let mut arguments = arguments.to_vec();
     arguments.extend(["--reference".to_owned(), release.to_owned()]);
     let options = Options::parse(&arguments).unwrap();
-    let path = options.given.text("dataset-path").filter(|path| !path.is_empty());
+    let path = options
+        .given
+        .text("dataset-path")
+        .filter(|path| !path.is_empty());
     let path = path.map(|path| data().join(path));
     let mut streams = Streams::seeded(options.seed().unwrap());
     let source = options.source().unwrap();
-    source.load(path.as_deref(), vocabulary, &mut streams, options.release).unwrap()
+    source
+        .load(path.as_deref(), vocabulary, &mut streams, options.release)
+        .unwrap()
 }
 
 /// JSON with a blank after commas and colons, letters as they are.
 fn spaced(value: &Value) -> String {
     match value {
-        Value::Array(items) => format!("[{}]", items.iter().map(spaced).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => format!(
+            "[{}]",
+            items.iter().map(spaced).collect::<Vec<_>>().join(", ")
+        ),
         Value::Object(map) => {
-            let pair = |(key, item): (&String, &Value)| format!("{}: {}", Value::from(key.as_str()), spaced(item));
-            format!("{{{}}}", map.iter().map(pair).collect::<Vec<_>>().join(", "))
+            let pair = |(key, item): (&String, &Value)| {
+                format!("{}: {}", Value::from(key.as_str()), spaced(item))
+            };
+            format!(
+                "{{{}}}",
+                map.iter().map(pair).collect::<Vec<_>>().join(", ")
+            )
         }
         other => other.to_string(),
     }
@@ -51,7 +64,10 @@ fn digest(prompt: &Prompt, shared_prefix: bool) -> String {
         Prompt::Tokens(ids) => spaced(&Value::from(ids.clone())),
         Prompt::Messages(messages) => spaced(&Value::from(messages.clone())),
         Prompt::Turns(turns) if shared_prefix => {
-            let texts: Vec<Value> = turns.iter().map(|turn| turn[0]["content"].clone()).collect();
+            let texts: Vec<Value> = turns
+                .iter()
+                .map(|turn| turn[0]["content"].clone())
+                .collect();
             spaced(&Value::from(texts))
         }
         Prompt::Turns(turns) => {
@@ -60,13 +76,18 @@ fn digest(prompt: &Prompt, shared_prefix: bool) -> String {
         }
     };
     let digest = Sha256::digest(text.as_bytes());
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn check(release: &str) -> usize {
     let vocabulary = Vocabulary::from_path(data().join("tokenizer").to_str().unwrap()).unwrap();
     let golden = std::fs::read(data().join(format!("datasets-{release}.json"))).unwrap();
-    let golden: BTreeMap<String, BTreeMap<String, Golden>> = serde_json::from_slice(&golden).unwrap();
+    let golden: BTreeMap<String, BTreeMap<String, Golden>> =
+        serde_json::from_slice(&golden).unwrap();
     let mut checked = 0;
     for (seed, cases) in &golden {
         for (case, golden) in cases {
@@ -82,13 +103,23 @@ fn check(release: &str) -> usize {
             // Traces of agents keep names beside role and content; only those two are ever sent.
             if case == "agentic-trace" {
                 let sizes = |rows: &[(String, u64, u64)]| -> Vec<(u64, u64)> {
-                    rows.iter().map(|(_, prompt, output)| (*prompt, *output)).collect()
+                    rows.iter()
+                        .map(|(_, prompt, output)| (*prompt, *output))
+                        .collect()
                 };
-                assert_eq!(sizes(&rows), sizes(&golden.rows), "{release} seed {seed} {case}");
+                assert_eq!(
+                    sizes(&rows),
+                    sizes(&golden.rows),
+                    "{release} seed {seed} {case}"
+                );
             } else {
                 assert_eq!(rows, golden.rows, "{release} seed {seed} {case}");
             }
-            let notes: Vec<&str> = dataset.notes.iter().flat_map(|note| note.split('\n')).collect();
+            let notes: Vec<&str> = dataset
+                .notes
+                .iter()
+                .flat_map(|note| note.split('\n'))
+                .collect();
             assert_eq!(notes, golden.notes, "{release} seed {seed} {case}");
             checked += rows.len();
         }
@@ -112,14 +143,23 @@ fn a_dataset_that_is_missing_or_broken_is_named_with_its_line() {
         path
     };
     let broken = write("broken.json", "[\n {\"conversations\": []},\n oops\n]");
-    let trace = write("trace.jsonl", "{\"timestamp\": 1}\n\n{\"timestamp\": \"x\"}\n");
-    let turns = write("turns.json", "[{\"conversations\": [{\"value\": \"a\"}, {\"text\": \"b\"}]}]");
+    let trace = write(
+        "trace.jsonl",
+        "{\"timestamp\": 1}\n\n{\"timestamp\": \"x\"}\n",
+    );
+    let turns = write(
+        "turns.json",
+        "[{\"conversations\": [{\"value\": \"a\"}, {\"text\": \"b\"}]}]",
+    );
     let complaint = |name: &str, path: Option<&Path>| {
         let arguments = ["--dataset-name".to_owned(), name.to_owned()];
         let options = Options::parse(&arguments).unwrap();
         let mut streams = Streams::seeded(1);
         let source = options.source().unwrap();
-        source.load(path, &vocabulary, &mut streams, options.release).unwrap_err().to_string()
+        source
+            .load(path, &vocabulary, &mut streams, options.release)
+            .unwrap_err()
+            .to_string()
     };
     assert!(complaint("sharegpt", None).contains("--dataset-path"));
     assert!(complaint("sharegpt", Some(Path::new("/nowhere/x.json"))).contains("/nowhere/x.json"));

@@ -14,7 +14,12 @@ const STREAMS: usize = 1000;
 
 fn generation(row: usize) -> Generation {
     let first = Duration::from_millis(300 + (row as u64 * 7) % 500);
-    Generation::steady(Voice::Native, 12, first, Duration::from_millis(50 + row as u64 % 150))
+    Generation::steady(
+        Voice::Native,
+        12,
+        first,
+        Duration::from_millis(50 + row as u64 % 150),
+    )
 }
 
 fn row_of(exchange: &Exchange) -> usize {
@@ -38,19 +43,26 @@ fn percentile(values: &mut [f64], share: f64) -> f64 {
 #[test]
 fn a_thousand_streams_are_dated_as_the_server_sent_them() {
     let server = ScriptedServer::start(|request| {
-        let text = request.json()["text"].as_str().unwrap_or_default().to_owned();
+        let text = request.json()["text"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         match text.strip_prefix("row ").and_then(|row| row.parse().ok()) {
             Some(row) => generation(row).script(),
             None => Script::whole("404 Not Found", "text/plain", "?"),
         }
     })
     .unwrap();
-    let mut client = Client::start(manner(&server.base_url(), "sglang"), 1, USUAL_TIME_LIMIT).unwrap();
+    let mut client =
+        Client::start(manner(&server.base_url(), "sglang"), 1, USUAL_TIME_LIMIT).unwrap();
     let clock = client.clock();
     let outcome = drive(&mut client, &numbered(STREAMS, 12), Box::new(Burst), None);
     let own = client.finish();
-    let log: BTreeMap<usize, Exchange> =
-        server.log().into_iter().map(|exchange| (row_of(&exchange), exchange)).collect();
+    let log: BTreeMap<usize, Exchange> = server
+        .log()
+        .into_iter()
+        .map(|exchange| (row_of(&exchange), exchange))
+        .collect();
     assert_eq!((outcome.records.len(), log.len()), (STREAMS, STREAMS));
 
     let mut errors = Vec::new();
@@ -67,8 +79,11 @@ fn a_thousand_streams_are_dated_as_the_server_sent_them() {
     let worst = percentile(&mut errors, 1.0);
     println!(
         "own timing error over {} events: p99 {:.1} us, worst {:.1} us; read lag p99 {:.1} us; unstamped: {}",
-        errors.len(), p99 * 1e6, worst * 1e6,
-        own.read_lag.value_at_quantile(0.99) as f64 / 1e3, own.unstamped,
+        errors.len(),
+        p99 * 1e6,
+        worst * 1e6,
+        own.read_lag.value_at_quantile(0.99) as f64 / 1e3,
+        own.unstamped,
     );
     assert!(p99 < 200e-6, "p99 timing error {:.1} us", p99 * 1e6);
 }

@@ -10,10 +10,15 @@ use std::time::Duration;
 /// Names are looked up once, so that no lookup is part of any latency.
 pub(crate) fn resolve(base: &Url) -> io::Result<SocketAddr> {
     let addresses: Vec<SocketAddr> = base.socket_address().to_socket_addrs()?.collect();
-    let accepts = |address: &&SocketAddr| {
-        TcpStream::connect_timeout(address, Duration::from_secs(5)).is_ok()
-    };
+    let accepts =
+        |address: &&SocketAddr| TcpStream::connect_timeout(address, Duration::from_secs(5)).is_ok();
     let first = addresses.first().copied();
-    let found = if addresses.len() > 1 { addresses.iter().find(accepts).copied() } else { None };
-    found.or(first).ok_or_else(|| io::Error::other("the name has no address"))
+    let found = if addresses.len() > 1 {
+        addresses.iter().find(accepts).copied()
+    } else {
+        None
+    };
+    found
+        .or(first)
+        .ok_or_else(|| io::Error::other("the name has no address"))
 }

@@ -108,15 +108,31 @@ impl Control {
         headers.push(("Connection".to_owned(), "close".to_owned()));
         let target = self.base.target(path);
         let length = body.as_ref().map(Vec::len);
-        write_request_head(&mut bytes, (method, &target), self.base.authority(), &headers, length);
+        write_request_head(
+            &mut bytes,
+            (method, &target),
+            self.base.authority(),
+            &headers,
+            length,
+        );
         bytes.extend(body.unwrap_or_default());
         self.exchange(&bytes, longest, &url)
     }
 
-    fn exchange(&self, request: &[u8], longest: Duration, url: &str) -> Result<Reply, ControlError> {
-        let broken = |source| ControlError::Unreachable { url: url.to_owned(), source };
-        let malformed =
-            |reason: String| ControlError::Malformed { url: url.to_owned(), reason };
+    fn exchange(
+        &self,
+        request: &[u8],
+        longest: Duration,
+        url: &str,
+    ) -> Result<Reply, ControlError> {
+        let broken = |source| ControlError::Unreachable {
+            url: url.to_owned(),
+            source,
+        };
+        let malformed = |reason: String| ControlError::Malformed {
+            url: url.to_owned(),
+            reason,
+        };
         let mut stream = connect(&self.base, longest).map_err(broken)?;
         stream.write_all(request).map_err(broken)?;
         let mut received = Vec::new();
@@ -126,15 +142,18 @@ impl Control {
                 break (head, received.split_off(length));
             }
             if read_more(&mut stream, &mut received).map_err(broken)? == 0 {
-                return Err(malformed("the connection was closed without an answer".to_owned()));
+                return Err(malformed(
+                    "the connection was closed without an answer".to_owned(),
+                ));
             }
         };
         let mut framing = head.framing;
         let mut body = Vec::new();
         loop {
             let mut bytes = rest.as_slice();
-            while let Some(piece) =
-                framing.payload(&mut bytes).map_err(|error| malformed(error.to_string()))?
+            while let Some(piece) = framing
+                .payload(&mut bytes)
+                .map_err(|error| malformed(error.to_string()))?
             {
                 body.extend_from_slice(piece);
             }
@@ -149,7 +168,11 @@ impl Control {
                 return Err(malformed("the answer was cut short".to_owned()));
             }
         }
-        Ok(Reply { status: head.status, reason: head.reason, body })
+        Ok(Reply {
+            status: head.status,
+            reason: head.reason,
+            body,
+        })
     }
 }
 

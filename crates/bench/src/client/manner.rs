@@ -83,7 +83,13 @@ impl Manner {
         let target = self.base.target(self.backend.path());
         let mut bytes = Vec::with_capacity(body.len() + 512);
         let line = ("POST", target.as_str());
-        write_request_head(&mut bytes, line, self.base.authority(), &headers, Some(body.len()));
+        write_request_head(
+            &mut bytes,
+            line,
+            self.base.authority(),
+            &headers,
+            Some(body.len()),
+        );
         bytes.extend_from_slice(&body);
         bytes
     }
@@ -115,7 +121,11 @@ impl Manner {
         if self.sampling.top_p < 1.0 {
             sampling.insert("top_p".to_owned(), json!(self.sampling.top_p));
         }
-        let form = if matches!(ask.row.prompt, Prompt::Tokens(_)) { "input_ids" } else { "text" };
+        let form = if matches!(ask.row.prompt, Prompt::Tokens(_)) {
+            "input_ids"
+        } else {
+            "text"
+        };
         if self.bare {
             return object(json!({
                 form: prompt(ask),
@@ -131,7 +141,10 @@ impl Manner {
             "return_logprob": self.extras.log_probs,
         }));
         if self.release.has(7) {
-            body.insert("return_routed_experts".to_owned(), json!(self.extras.routed_experts));
+            body.insert(
+                "return_routed_experts".to_owned(),
+                json!(self.extras.routed_experts),
+            );
         }
         body.insert("logprob_start_len".to_owned(), json!(self.extras.start));
         body
@@ -252,6 +265,8 @@ fn add_usage(body: &mut Map<String, Value>, family: Family) {
     let options = body.entry("stream_options").or_insert_with(|| json!({}));
     if let Value::Object(options) = options {
         options.entry("include_usage").or_insert(json!(true));
-        options.entry("continuous_usage_stats").or_insert(json!(true));
+        options
+            .entry("continuous_usage_stats")
+            .or_insert(json!(true));
     }
 }

@@ -11,14 +11,14 @@ mod http1;
 mod manner;
 mod reactor;
 
-pub use control::{Control, ControlError, Reply};
 pub use backend::{BACKENDS, Backend, Family};
+pub use control::{Control, ControlError, Reply};
 pub use http1::{Url, UrlError};
 pub use manner::{Extras, Manner, Sampling};
 
-use crate::clock::{Clock, Nanos};
+use crate::clock::Clock;
 use crate::dataset::Row;
-use crate::record::RequestRecord;
+use crate::record::{Due, RequestRecord};
 use hdrhistogram::Histogram;
 use manner::Ask;
 use reactor::{Job, Note, Worker};
@@ -26,6 +26,7 @@ use serde_json::Value;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -42,6 +43,7 @@ pub struct Client {
     notes: Receiver<Note>,
     sender: Sender<Note>,
     time_limit: Duration,
+    tokens: Arc<AtomicU64>,
 }
 
 /// One request to make now.
@@ -51,8 +53,8 @@ pub struct Errand {
     pub row: (usize, Arc<Row>),
     /// The turn of a conversation.
     pub round: usize,
-    /// When the pace wanted it.
-    pub scheduled: Nanos,
+    /// When it was due and let go.
+    pub due: Due,
     /// How many tokens to ask for.
     pub output_tokens: u64,
     /// The adapter to use.
@@ -100,11 +102,22 @@ impl Client {
         let address = connect::resolve(&manner.base)?;
         let clock = Clock::start();
         let (sender, notes) = channel();
+        let tokens = Arc::new(AtomicU64::new(0));
         let workers = (0..threads.max(1))
-            .map(|_| Worker::start(clock, sender.clone()))
+            .map(|_| Worker::start(clock, sender.clone(), Arc::clone(&tokens)))
             .collect::<io::Result<_>>()?;
         let manner = Arc::new(manner);
-        Ok(Self { manner, address, clock, workers, next_worker: 0, notes, sender, time_limit })
+        Ok(Self {
+            manner,
+            address,
+            clock,
+            workers,
+            next_worker: 0,
+            notes,
+            sender,
+            time_limit,
+            tokens,
+        })
     }
 
     /// The clock of all records.
@@ -117,9 +130,16 @@ impl Client {
         &self.manner
     }
 
+    /// The tokens received so far, kept up to date by the threads of connections.
+    pub fn tokens(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.tokens)
+    }
+
     /// A handle that ends the run from another thread.
     pub fn interrupter(&self) -> Interrupter {
-        Interrupter { sender: self.sender.clone() }
+        Interrupter {
+            sender: self.sender.clone(),
+        }
     }
 
     /// Makes a request; its end is told by [`wait`](Self::wait).
@@ -142,7 +162,7 @@ impl Client {
         self.workers[worker].request(Job {
             row: place,
             round: errand.round,
-            scheduled: errand.scheduled,
+            due: errand.due,
             asked,
             address: self.address,
             dialect: self.manner.backend.dialect(self.manner.stream),
@@ -172,9 +192,14 @@ impl Client {
         let mut reports = self.workers.into_iter().map(Worker::finish);
         let first = reports.next().expect("a client has a worker");
         reports.fold(
-            OwnBehaviour { read_lag: first.lag, unstamped: first.unstamped },
+            OwnBehaviour {
+                read_lag: first.lag,
+                unstamped: first.unstamped,
+            },
             |mut all, report| {
-                all.read_lag.add(&report.lag).expect("all lags have the same bounds");
+                all.read_lag
+                    .add(&report.lag)
+                    .expect("all lags have the same bounds");
                 all.unstamped += report.unstamped;
                 all
             },
@@ -192,8 +217,10 @@ pub(crate) fn replay_answer(
     let mut reader = answer::AnswerReader::new(backend.dialect(true));
     let mut now = begun.sent;
     for (at, line) in lines {
-        now = Nanos(*at);
-        reader.push(line.as_bytes(), now).expect("the log is well formed");
+        now = crate::clock::Nanos(*at);
+        reader
+            .push(line.as_bytes(), now)
+            .expect("the log is well formed");
         reader.push(b"\n", now).expect("the log is well formed");
     }
     let (answer, failure) = reader.finish(now);

@@ -24,7 +24,11 @@ pub(super) fn open_ai(
     let lines: Vec<Map<String, Value>> = file::read_lines(path, most, BadLines::Skip)?;
     let mut rows = Vec::new();
     for (place, line) in lines.into_iter().enumerate() {
-        let messages = line.get("messages").and_then(Value::as_array).cloned().unwrap_or_default();
+        let messages = line
+            .get("messages")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
         if messages.is_empty() {
             continue;
         }
@@ -32,7 +36,11 @@ pub(super) fn open_ai(
         let own = line.get("max_tokens").and_then(Value::as_u64);
         let output = fixed.or(own).unwrap_or(256);
         let rendered = vocabulary.render(&messages).transpose();
-        let refused = |reason: String| DatasetError::Template { name: "openai", row: place, reason };
+        let refused = |reason: String| DatasetError::Template {
+            name: "openai",
+            row: place,
+            reason,
+        };
         let rendered = rendered
             .map_err(|error| refused(error.to_string()))?
             .ok_or_else(|| refused("the tokenizer has no chat template".to_owned()))?;
@@ -41,8 +49,10 @@ pub(super) fn open_ai(
             prompt_tokens += vocabulary.encode(&python_text::json(tools)).len();
         }
         let mut row = Row::new(Prompt::Messages(messages), prompt_tokens as u64, output);
-        row.extra_body =
-            line.into_iter().filter(|(key, _)| !OWN_KEYS.contains(&key.as_str())).collect();
+        row.extra_body = line
+            .into_iter()
+            .filter(|(key, _)| !OWN_KEYS.contains(&key.as_str()))
+            .collect();
         rows.push(row);
     }
     let loaded = format!("Loaded {} OpenAI-format requests", rows.len());
@@ -89,8 +99,15 @@ impl AgentRules {
         }
         let offset = self.offset.rem_euclid(conversations.len() as i64) as usize;
         conversations.rotate_left(offset);
-        let output = self.output_tokens.filter(|length| *length > 0).unwrap_or(AGENT_REPLY);
-        let most = if self.count == 0 { usize::MAX } else { self.count };
+        let output = self
+            .output_tokens
+            .filter(|length| *length > 0)
+            .unwrap_or(AGENT_REPLY);
+        let most = if self.count == 0 {
+            usize::MAX
+        } else {
+            self.count
+        };
         let rows: Vec<Row> = conversations
             .into_iter()
             .filter_map(|conversation| self.row(conversation, output))
@@ -111,7 +128,10 @@ impl AgentRules {
             ),
             format!("#Output tokens per turn: {output}"),
         ];
-        Ok(Dataset { notes, ..Dataset::of(rows) })
+        Ok(Dataset {
+            notes,
+            ..Dataset::of(rows)
+        })
     }
 
     fn row(&self, conversation: Vec<AgentTurn>, output: u64) -> Option<Row> {

@@ -35,15 +35,14 @@ pub(super) struct Pair {
 }
 
 /// A ShareGPT file: conversations of at least two turns, shuffled.
-pub(super) fn share_gpt(
-    path: &Path,
-    random: &mut PythonRandom,
-) -> Result<Vec<Pair>, DatasetError> {
+pub(super) fn share_gpt(path: &Path, random: &mut PythonRandom) -> Result<Vec<Pair>, DatasetError> {
     let conversations: Vec<Conversation> = file::read_json(path)?;
     let mut pairs = Vec::new();
     for (entry, conversation) in conversations.into_iter().enumerate() {
         let mut turns = conversation.turns().into_iter();
-        let (Some(first), Some(second)) = (turns.next(), turns.next()) else { continue };
+        let (Some(first), Some(second)) = (turns.next(), turns.next()) else {
+            continue;
+        };
         let value = |turn: Turn| {
             turn.value.ok_or_else(|| DatasetError::BadEntry {
                 path: path.to_owned(),
@@ -51,7 +50,10 @@ pub(super) fn share_gpt(
                 reason: "a turn has no value".to_owned(),
             })
         };
-        pairs.push(Pair { prompt: value(first)?, answer: value(second)? });
+        pairs.push(Pair {
+            prompt: value(first)?,
+            answer: value(second)?,
+        });
     }
     random.shuffle(&mut pairs);
     Ok(pairs)
@@ -65,7 +67,10 @@ pub(super) fn custom(path: &Path, random: &mut PythonRandom) -> Result<Vec<Pair>
     for conversation in conversations {
         let mut turns = conversation.turns().into_iter();
         if let (Some(first), Some(second)) = (turns.next(), turns.next()) {
-            pairs.push(Pair { prompt: says(first), answer: says(second) });
+            pairs.push(Pair {
+                prompt: says(first),
+                answer: says(second),
+            });
         }
     }
     random.shuffle(&mut pairs);
@@ -102,13 +107,21 @@ pub struct PairLimits {
 
 impl Default for PairLimits {
     fn default() -> Self {
-        Self { least: 2, prompt: u64::MAX, pair: u64::MAX }
+        Self {
+            least: 2,
+            prompt: u64::MAX,
+            pair: u64::MAX,
+        }
     }
 }
 
 impl PairLimits {
     /// The limits of the LMDeploy client.
-    pub const LMDEPLOY: Self = Self { least: 4, prompt: 1024, pair: 2048 };
+    pub const LMDEPLOY: Self = Self {
+        least: 4,
+        prompt: 1024,
+        pair: 2048,
+    };
 }
 
 impl PairRules {
@@ -152,7 +165,9 @@ impl PairRules {
             && output >= limits.least
             && prompt <= limits.prompt
             && !(own_length && prompt + output > limits.pair)
-            && self.context.is_none_or(|most| most == 0 || prompt + output <= most)
+            && self
+                .context
+                .is_none_or(|most| most == 0 || prompt + output <= most)
     }
 
     fn prompt(

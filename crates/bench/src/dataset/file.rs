@@ -23,14 +23,19 @@ fn open(path: &Path) -> Result<File, DatasetError> {
             }
             Ok(file)
         })
-        .map_err(|source| DatasetError::Unreadable { path: path.to_owned(), source })
+        .map_err(|source| DatasetError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })
 }
 
 /// One JSON value that fills a file.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, DatasetError> {
     let bytes = open(path).and_then(|_| {
-        std::fs::read(path)
-            .map_err(|source| DatasetError::Unreadable { path: path.to_owned(), source })
+        std::fs::read(path).map_err(|source| DatasetError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })
     })?;
     serde_json::from_slice(&bytes).map_err(|error| DatasetError::Malformed {
         path: path.to_owned(),

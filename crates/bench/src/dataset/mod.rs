@@ -42,19 +42,29 @@ pub struct Dataset {
 
 impl Dataset {
     fn of(rows: Vec<Row>) -> Self {
-        Self { sessions: rows.len(), rows, ..Self::default() }
+        Self {
+            sessions: rows.len(),
+            rows,
+            ..Self::default()
+        }
     }
 
     /// Rows with the two lines that say how many tokens they have.
     fn counted(rows: Vec<Row>) -> Self {
         let input: u64 = rows.iter().map(|row| row.asked.prompt_tokens).sum();
         let output: u64 = rows.iter().map(|row| row.asked.output_tokens).sum();
-        Self { notes: token_notes(input, output), ..Self::of(rows) }
+        Self {
+            notes: token_notes(input, output),
+            ..Self::of(rows)
+        }
     }
 }
 
 fn token_notes(input: u64, output: u64) -> Vec<String> {
-    vec![format!("#Input tokens: {input}"), format!("#Output tokens: {output}")]
+    vec![
+        format!("#Input tokens: {input}"),
+        format!("#Output tokens: {output}"),
+    ]
 }
 
 /// What a dataset is made of.
@@ -146,7 +156,10 @@ impl Source {
             (Some(path), _) => path.to_owned(),
             (None, None) => PathBuf::new(),
             (None, Some(hint)) => {
-                return Err(DatasetError::NoPath { name: self.name(), hint });
+                return Err(DatasetError::NoPath {
+                    name: self.name(),
+                    hint,
+                });
             }
         };
         match self {
@@ -156,7 +169,11 @@ impl Source {
                     Self::Custom(_) => conversations::custom(&path, &mut streams.python)?,
                     _ => conversations::share_gpt(&path, &mut streams.python)?,
                 };
-                Ok(Dataset::counted(rules.rows(pairs, vocabulary, self.name())?))
+                Ok(Dataset::counted(rules.rows(
+                    pairs,
+                    vocabulary,
+                    self.name(),
+                )?))
             }
             Self::Random(rules) => {
                 let lengths = rules.lengths(&mut streams.numpy, vocabulary);
@@ -171,15 +188,24 @@ impl Source {
             }
             Self::SharedPrefix(rules) => Ok(rules.load(streams, vocabulary, release)),
             Self::Mooncake(rules) => rules.load(&path, vocabulary),
-            Self::OpenAi { count, output_tokens } => {
-                chats::open_ai(&path, *count, *output_tokens, vocabulary)
-            }
+            Self::OpenAi {
+                count,
+                output_tokens,
+            } => chats::open_ai(&path, *count, *output_tokens, vocabulary),
             Self::Agents(rules) => rules.load(&path),
-            Self::LongBench { count, output_tokens, context } => {
+            Self::LongBench {
+                count,
+                output_tokens,
+                context,
+            } => {
                 let sizes = (*count, *output_tokens, *context);
                 questions::long_bench(&path, sizes, &mut streams.python, vocabulary)
             }
-            Self::SpeedBench { count, output_tokens, category } => {
+            Self::SpeedBench {
+                count,
+                output_tokens,
+                category,
+            } => {
                 let sizes = (*count, *output_tokens);
                 let category = category.as_deref();
                 questions::speed_bench(&path, sizes, category, &mut streams.python, vocabulary)
@@ -191,5 +217,8 @@ impl Source {
 /// The drawn lengths are told even when the file had too few conversations for them.
 fn with_drawn_counts(rows: Vec<Row>, lengths: &synthetic::Lengths) -> Dataset {
     let notes = token_notes(lengths.input.iter().sum(), lengths.output.iter().sum());
-    Dataset { notes, ..Dataset::of(rows) }
+    Dataset {
+        notes,
+        ..Dataset::of(rows)
+    }
 }

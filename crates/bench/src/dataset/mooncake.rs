@@ -33,7 +33,10 @@ impl Record {
     /// Each block id stands for a block of text that is the same wherever the id is.
     fn blocks(&self, words: usize) -> String {
         let filler = vec!["hi"; words].join(" ");
-        self.hash_ids.iter().map(|id| format!("{id}{filler}")).collect()
+        self.hash_ids
+            .iter()
+            .map(|id| format!("{id}{filler}"))
+            .collect()
     }
 
     fn warm_up(&self, vocabulary: &Vocabulary) -> Row {
@@ -53,12 +56,22 @@ impl MooncakeRules {
         let mut records: Vec<Record> = file::read_lines(path, self.count, BadLines::Refuse)?;
         let Some(first) = records.first() else {
             let reason = "the trace has no lines".to_owned();
-            return Err(DatasetError::Empty { path: path.to_owned(), reason });
+            return Err(DatasetError::Empty {
+                path: path.to_owned(),
+                reason,
+            });
         };
         let warm_up = Some(first.warm_up(vocabulary));
         records.sort_by(|left, right| left.timestamp.total_cmp(&right.timestamp));
-        let rows = records.iter().flat_map(|record| self.session(record, vocabulary)).collect();
-        Ok(Dataset { warm_up, sessions: records.len(), ..Dataset::of(rows) })
+        let rows = records
+            .iter()
+            .flat_map(|record| self.session(record, vocabulary))
+            .collect();
+        Ok(Dataset {
+            warm_up,
+            sessions: records.len(),
+            ..Dataset::of(rows)
+        })
     }
 
     fn session(&self, record: &Record, vocabulary: &Vocabulary) -> Vec<Row> {

@@ -40,9 +40,15 @@ pub(super) fn long_bench(
     random: &mut PythonRandom,
     vocabulary: &Vocabulary,
 ) -> Result<Dataset, DatasetError> {
-    if path.extension().is_some_and(|extension| extension == "parquet") {
+    if path
+        .extension()
+        .is_some_and(|extension| extension == "parquet")
+    {
         let reason = "parquet is not read here, give the same rows as JSON lines".to_owned();
-        return Err(DatasetError::Unsupported { name: "longbench_v2", reason });
+        return Err(DatasetError::Unsupported {
+            name: "longbench_v2",
+            reason,
+        });
     }
     let mut questions: Vec<LongQuestion> = file::read_lines(path, usize::MAX, BadLines::Refuse)?;
     random.shuffle(&mut questions);
@@ -77,7 +83,8 @@ pub(super) fn speed_bench(
     vocabulary: &Vocabulary,
 ) -> Result<Dataset, DatasetError> {
     let questions: Vec<SpeedQuestion> = file::read_lines(path, usize::MAX, BadLines::Refuse)?;
-    let wanted = |question: &SpeedQuestion| category.is_none() || question.category.as_deref() == category;
+    let wanted =
+        |question: &SpeedQuestion| category.is_none() || question.category.as_deref() == category;
     let rows: Vec<Row> = questions
         .into_iter()
         .filter(wanted)
@@ -94,13 +101,20 @@ pub(super) fn speed_bench(
         })
         .collect();
     if rows.is_empty() {
-        let of = category.map(|category| format!(" for category={category}")).unwrap_or_default();
+        let of = category
+            .map(|category| format!(" for category={category}"))
+            .unwrap_or_default();
         let reason = format!("no rows found{of}");
-        return Err(DatasetError::Empty { path: path.to_owned(), reason });
+        return Err(DatasetError::Empty {
+            path: path.to_owned(),
+            reason,
+        });
     }
     if count <= rows.len() {
         let sample = random.sample(rows.len(), count);
-        return Ok(Dataset::of(sample.into_iter().map(|row| rows[row].clone()).collect()));
+        return Ok(Dataset::of(
+            sample.into_iter().map(|row| rows[row].clone()).collect(),
+        ));
     }
     let mut tiled: Vec<Row> = rows.iter().cycle().take(count).cloned().collect();
     random.shuffle(&mut tiled);

@@ -51,7 +51,11 @@ impl Piece {
     }
 
     fn length(&self, as_ids: bool, vocabulary: &Vocabulary) -> u64 {
-        let ids = if as_ids { self.ids.len() } else { vocabulary.encode(&self.text).len() };
+        let ids = if as_ids {
+            self.ids.len()
+        } else {
+            vocabulary.encode(&self.text).len()
+        };
         ids as u64
     }
 }
@@ -75,7 +79,13 @@ impl SharedPrefixRules {
             .zip(self.assignment(total))
             .map(|(place, group)| {
                 let turns = &questions[place * self.turns..(place + 1) * self.turns];
-                self.row(&systems[group], turns, group, output_lengths[place], vocabulary)
+                self.row(
+                    &systems[group],
+                    turns,
+                    group,
+                    output_lengths[place],
+                    vocabulary,
+                )
             })
             .collect();
         let mut notes = self.opening(release);
@@ -83,7 +93,10 @@ impl SharedPrefixRules {
         if !self.ordered {
             streams.python.shuffle(&mut rows);
         }
-        Dataset { notes, ..Dataset::of(rows) }
+        Dataset {
+            notes,
+            ..Dataset::of(rows)
+        }
     }
 
     /// The group of each prompt.
@@ -91,8 +104,9 @@ impl SharedPrefixRules {
         let Some(exponent) = self.zipf else {
             return (0..total).map(|place| place / self.per_group).collect();
         };
-        let weights: Vec<f64> =
-            (1..=self.groups).map(|rank| 1.0 / (rank as f64).powf(exponent)).collect();
+        let weights: Vec<f64> = (1..=self.groups)
+            .map(|rank| 1.0 / (rank as f64).powf(exponent))
+            .collect();
         let sum = crate::measure::pairwise_sum(&weights);
         let shares: Vec<f64> = weights.iter().map(|weight| weight / sum).collect();
         let mut random = Pcg64::seeded(self.seed);
@@ -122,7 +136,12 @@ impl SharedPrefixRules {
         } else {
             let first = std::iter::once(opening.as_str());
             let rest = turns[1..].iter().map(|piece| piece.text.as_str());
-            Prompt::Turns(first.chain(rest).map(|text| vec![message("user", text)]).collect())
+            Prompt::Turns(
+                first
+                    .chain(rest)
+                    .map(|text| vec![message("user", text)])
+                    .collect(),
+            )
         };
         let mut row = Row::new(prompt, prompt_tokens, output);
         row.routing_key = self.routing.as_ref().map(|run| format!("{run}_{group}"));
@@ -146,7 +165,9 @@ impl SharedPrefixRules {
                 Some(exponent) => ("zipf", python_text::float(exponent)),
                 None => ("uniform", "None".to_owned()),
             };
-            text.push_str(&format!(", group_distribution='{name}', zipf_alpha={exponent}"));
+            text.push_str(&format!(
+                ", group_distribution='{name}', zipf_alpha={exponent}"
+            ));
         }
         text.push(')');
         let routed = self.routing.is_some();
@@ -179,9 +200,16 @@ impl SharedPrefixRules {
             notes.push(format!("Number of turns: {}", self.turns));
         }
         if release.has(14) {
-            let name = if self.zipf.is_some() { "zipf" } else { "uniform" };
+            let name = if self.zipf.is_some() {
+                "zipf"
+            } else {
+                "uniform"
+            };
             notes.push(format!("Group distribution: {name}"));
-            notes.extend(self.zipf.map(|zipf| format!("Zipf alpha: {}", python_text::float(zipf))));
+            notes.extend(
+                self.zipf
+                    .map(|zipf| format!("Zipf alpha: {}", python_text::float(zipf))),
+            );
         }
         notes.push(format!("Total prompts: {}", rows.len()));
         if self.uncounted && !self.as_ids {
@@ -192,11 +220,19 @@ impl SharedPrefixRules {
         notes.push(format!("Total input tokens: {input}"));
         notes.push(format!("Total output tokens: {output}"));
         let average = |pieces: &[Piece]| {
-            let lengths = pieces.iter().map(|piece| piece.length(self.as_ids, vocabulary));
+            let lengths = pieces
+                .iter()
+                .map(|piece| piece.length(self.as_ids, vocabulary));
             lengths.sum::<u64>() as f64 / pieces.len() as f64
         };
-        notes.push(format!("Average system prompt length: {:.1} tokens", average(systems)));
-        notes.push(format!("Average question length: {:.1} tokens\n", average(questions)));
+        notes.push(format!(
+            "Average system prompt length: {:.1} tokens",
+            average(systems)
+        ));
+        notes.push(format!(
+            "Average question length: {:.1} tokens\n",
+            average(questions)
+        ));
         notes
     }
 }

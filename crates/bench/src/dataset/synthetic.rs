@@ -73,8 +73,9 @@ impl SyntheticRules {
         vocabulary: &Vocabulary,
     ) -> Vec<Row> {
         let size = vocabulary.base_size() as u64;
-        let offsets: Vec<u64> =
-            (0..self.count).map(|_| streams.numpy.integer(0, size)).collect();
+        let offsets: Vec<u64> = (0..self.count)
+            .map(|_| streams.numpy.integer(0, size))
+            .collect();
         (0..self.count)
             .map(|row| {
                 let first = offsets[row] + row as u64;
@@ -85,8 +86,11 @@ impl SyntheticRules {
     }
 
     fn row(&self, ids: Vec<u32>, lengths: &Lengths, row: usize, vocabulary: &Vocabulary) -> Row {
-        let prompt =
-            if self.as_ids { Prompt::Tokens(ids) } else { Prompt::Text(vocabulary.decode(&ids)) };
+        let prompt = if self.as_ids {
+            Prompt::Tokens(ids)
+        } else {
+            Prompt::Text(vocabulary.decode(&ids))
+        };
         Row::new(prompt, lengths.input[row], lengths.output[row])
     }
 }

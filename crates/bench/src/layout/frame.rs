@@ -48,5 +48,9 @@ impl Frame {
 
 /// A number as the reference prints it; what is undefined is not available.
 fn two_decimals(value: f64) -> String {
-    if value.is_nan() { "n/a".to_owned() } else { format!("{value:.2}") }
+    if value.is_nan() {
+        "n/a".to_owned()
+    } else {
+        format!("{value:.2}")
+    }
 }

@@ -3,10 +3,12 @@
 mod frame;
 mod lmdeploy;
 mod reference;
+mod strict;
 
 pub use frame::Frame;
 pub use lmdeploy::lmdeploy_table;
 pub use reference::{Heading, reference_table};
+pub use strict::{StrictHeading, strict_table};
 
 use crate::release::Release;
 use std::str::FromStr;
@@ -44,7 +46,8 @@ impl Layout {
             Self::D => "0.5.12",
             Self::E => return Release::NEWEST,
         };
-        text.parse().expect("the releases named here are known ones")
+        text.parse()
+            .expect("the releases named here are known ones")
     }
 }
 

@@ -31,9 +31,13 @@ pub fn reference_table(
 ) -> String {
     let mut frame = Frame::titled(" Serving Benchmark Result ");
     frame.word("Backend:", heading.backend);
-    let rate = heading.rate.map_or_else(|| "trace".to_owned(), python_text::float);
+    let rate = heading
+        .rate
+        .map_or_else(|| "trace".to_owned(), python_text::float);
     frame.word("Traffic request rate:", rate);
-    let gate = heading.max_concurrency.map_or_else(|| "not set".to_owned(), |gate| gate.to_string());
+    let gate = heading
+        .max_concurrency
+        .map_or_else(|| "not set".to_owned(), |gate| gate.to_string());
     frame.word("Max request concurrency:", gate);
     totals(&mut frame, layout, heading, figures);
     throughput(&mut frame, layout, heading, figures);
@@ -54,21 +58,31 @@ fn totals(frame: &mut Frame, layout: Layout, heading: &Heading<'_>, figures: &Fi
     if layout >= Layout::B {
         frame.word("Total input text tokens:", figures.input_text);
     }
-    let vision = (Layout::B..Layout::E).contains(&layout) || (layout == Layout::E && heading.images);
+    let vision =
+        (Layout::B..Layout::E).contains(&layout) || (layout == Layout::E && heading.images);
     if vision {
         frame.word("Total input vision tokens:", figures.input_vision);
     }
     if !heading.embedding {
         frame.word("Total generated tokens:", figures.output);
-        frame.word("Total generated tokens (retokenized):", figures.output_retokenized);
+        frame.word(
+            "Total generated tokens (retokenized):",
+            figures.output_retokenized,
+        );
     }
 }
 
 fn throughput(frame: &mut Frame, layout: Layout, heading: &Heading<'_>, figures: &Figures) {
     frame.number("Request throughput (req/s):", figures.request_throughput());
-    frame.number("Input token throughput (tok/s):", figures.input_throughput());
+    frame.number(
+        "Input token throughput (tok/s):",
+        figures.input_throughput(),
+    );
     if !heading.embedding {
-        frame.number("Output token throughput (tok/s):", figures.output_throughput());
+        frame.number(
+            "Output token throughput (tok/s):",
+            figures.output_throughput(),
+        );
     }
     if layout >= Layout::C {
         if !heading.embedding {
@@ -77,7 +91,10 @@ fn throughput(frame: &mut Frame, layout: Layout, heading: &Heading<'_>, figures:
         frame.word("Peak concurrent requests:", figures.peak_requests);
     }
     if !heading.embedding {
-        frame.number("Total token throughput (tok/s):", figures.total_throughput());
+        frame.number(
+            "Total token throughput (tok/s):",
+            figures.total_throughput(),
+        );
     }
     frame.number("Concurrency:", figures.concurrency);
     if let Some(length) = figures.accept_length.filter(|length| *length != 0.0) {
@@ -98,7 +115,13 @@ fn times(frame: &mut Frame, layout: Layout, heading: &Heading<'_>, figures: &Fig
         Layout::E => &[Kind::P90, Kind::P95, Kind::P99, Kind::Max],
         _ => &[Kind::P95, Kind::P99, Kind::Max],
     };
-    block(frame, "End-to-End Latency", "E2E Latency", &figures.e2e, whole);
+    block(
+        frame,
+        "End-to-End Latency",
+        "E2E Latency",
+        &figures.e2e,
+        whole,
+    );
     if heading.embedding {
         return;
     }
@@ -134,7 +157,7 @@ pub(super) fn block(frame: &mut Frame, head: &str, name: &str, spread: &Spread, 
     }
 }
 
-fn goodput_block(frame: &mut Frame, goodput: &Goodput) {
+pub(super) fn goodput_block(frame: &mut Frame, goodput: &Goodput) {
     frame.head("Goodput");
     frame.word("SLOs (ms):", &goodput.objectives);
     frame.number("Request goodput (req/s):", goodput.per_second);
@@ -145,7 +168,7 @@ fn goodput_block(frame: &mut Frame, goodput: &Goodput) {
     }
 }
 
-fn cache_block(frame: &mut Frame, cache: &CacheHits) {
+pub(super) fn cache_block(frame: &mut Frame, cache: &CacheHits) {
     let storage = match &cache.storage_backend {
         Some(name) => format!("  Storage ({name}):"),
         None => "  Storage:".to_owned(),

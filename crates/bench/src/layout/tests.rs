@@ -48,11 +48,18 @@ fn heading() -> Heading<'static> {
 
 #[test]
 fn every_layout_is_as_its_release_printed_it() {
-    for (name, layout) in
-        [("a", Layout::A), ("b", Layout::B), ("c", Layout::C), ("d", Layout::D), ("e", Layout::E)]
-    {
+    for (name, layout) in [
+        ("a", Layout::A),
+        ("b", Layout::B),
+        ("c", Layout::C),
+        ("d", Layout::D),
+        ("e", Layout::E),
+    ] {
         let table = reference_table(layout, &heading(), &figures(), None, None);
-        let path = format!("{}/tests/data/layout-{name}.txt", env!("CARGO_MANIFEST_DIR"));
+        let path = format!(
+            "{}/tests/data/layout-{name}.txt",
+            env!("CARGO_MANIFEST_DIR")
+        );
         expect_file![path].assert_eq(&table);
     }
     expect_file!["../../tests/data/layout-lmdeploy.txt"]
@@ -66,16 +73,36 @@ fn optional_lines_appear_when_there_is_something_to_say() {
     let cache = crate::measure::cache::CacheHits {
         prompt_tokens: 200,
         cached_tokens: 100,
-        places: Some(crate::measure::cache::CachePlaces { device: 60, host: 30, storage: 10 }),
+        places: Some(crate::measure::cache::CachePlaces {
+            device: 60,
+            host: 30,
+            storage: 10,
+        }),
         storage_backend: Some("file".to_owned()),
     };
-    let figures = Figures { accept_length: Some(2.5), ..figures() };
-    let heading = Heading { rate: None, max_concurrency: None, images: true, ..heading() };
+    let figures = Figures {
+        accept_length: Some(2.5),
+        ..figures()
+    };
+    let heading = Heading {
+        rate: None,
+        max_concurrency: None,
+        images: true,
+        ..heading()
+    };
     let table = reference_table(Layout::E, &heading, &figures, Some(&goodput), Some(&cache));
     expect_file!["../../tests/data/layout-e-full.txt"].assert_eq(&table);
-    let embedding = Heading { embedding: true, ..heading };
-    expect_file!["../../tests/data/layout-e-embedding.txt"]
-        .assert_eq(&reference_table(Layout::E, &embedding, &figures, None, None));
+    let embedding = Heading {
+        embedding: true,
+        ..heading
+    };
+    expect_file!["../../tests/data/layout-e-embedding.txt"].assert_eq(&reference_table(
+        Layout::E,
+        &embedding,
+        &figures,
+        None,
+        None,
+    ));
 }
 
 #[test]

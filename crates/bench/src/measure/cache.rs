@@ -33,7 +33,9 @@ impl CacheHits {
         for (record, prompt_tokens) in requests {
             hits.prompt_tokens += prompt_tokens;
             hits.cached_tokens += record.usage.cached_tokens.unwrap_or(0);
-            let Some(details) = &record.usage.cached_tokens_details else { continue };
+            let Some(details) = &record.usage.cached_tokens_details else {
+                continue;
+            };
             let tokens = |place: &str| details[place].as_u64().unwrap_or(0);
             let places = hits.places.get_or_insert_default();
             places.device += tokens("device");

@@ -58,7 +58,9 @@ pub enum NotAnObjective {
 
 impl Objectives {
     /// Reads objectives, one per word; a later one replaces an earlier one of the same key.
-    pub fn from_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, NotAnObjective> {
+    pub fn from_words<'a>(
+        words: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, NotAnObjective> {
         let mut all: Vec<Objective> = Vec::new();
         for word in words {
             let objective: Objective = word.parse()?;
@@ -85,10 +87,20 @@ impl FromStr for Objective {
             "ttft" => ObjectiveKey::Ttft,
             "tpot" => ObjectiveKey::Tpot,
             "e2el" | "e2e" => ObjectiveKey::E2el,
-            _ => return Err(NotAnObjective::Key { text: text.to_owned() }),
+            _ => {
+                return Err(NotAnObjective::Key {
+                    text: text.to_owned(),
+                });
+            }
         };
-        let number = value.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
-        let milliseconds = number.ok_or_else(|| NotAnObjective::Value { text: value.to_owned() })?;
+        let number = value
+            .trim()
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite() && *number > 0.0);
+        let milliseconds = number.ok_or_else(|| NotAnObjective::Value {
+            text: value.to_owned(),
+        })?;
         Ok(Self { key, milliseconds })
     }
 }
@@ -145,7 +157,12 @@ impl Goodput {
         };
         let all = good
             .iter()
-            .filter(|observed| objectives.0.iter().all(|objective| meets(observed, objective)))
+            .filter(|observed| {
+                objectives
+                    .0
+                    .iter()
+                    .all(|objective| meets(observed, objective))
+            })
             .count();
         let share = |count: usize| count as f64 / sent as f64;
         Self {
@@ -157,7 +174,10 @@ impl Goodput {
                 .0
                 .iter()
                 .map(|objective| {
-                    let met = good.iter().filter(|observed| meets(observed, objective)).count();
+                    let met = good
+                        .iter()
+                        .filter(|observed| meets(observed, objective))
+                        .count();
                     (objective.key, share(met))
                 })
                 .collect(),
@@ -173,7 +193,14 @@ mod tests {
     fn objectives_are_read_and_written_back() {
         let objectives = Objectives::from_words(["ttft:500", "tpot:50.5", "ttft:400"]).unwrap();
         assert_eq!(objectives.to_string(), "ttft:400 tpot:50.5");
-        for text in ["latency:5", "ttft", "ttft:", "tpot:-1", "e2el:inf", "e2el:x"] {
+        for text in [
+            "latency:5",
+            "ttft",
+            "ttft:",
+            "tpot:-1",
+            "e2el:inf",
+            "e2el:x",
+        ] {
             assert!(Objectives::from_words([text]).is_err(), "{text}");
         }
     }
@@ -181,12 +208,24 @@ mod tests {
     #[test]
     fn a_request_is_good_when_it_meets_everything() {
         let objectives = Objectives::from_words(["ttft:100", "tpot:10"]).unwrap();
-        let observed = |ttft, tpot| Observed { ttft, tpot, e2el: 1.0 };
-        let good = [observed(0.1, 0.01), observed(0.05, 0.02), observed(0.2, 0.0)];
+        let observed = |ttft, tpot| Observed {
+            ttft,
+            tpot,
+            e2el: 1.0,
+        };
+        let good = [
+            observed(0.1, 0.01),
+            observed(0.05, 0.02),
+            observed(0.2, 0.0),
+        ];
         let goodput = Goodput::of(&objectives, &good, 4, 2.0);
         assert!((goodput.per_second - 0.5).abs() < 1e-12);
         assert!((goodput.attainment - 0.25).abs() < 1e-12);
-        let shares: Vec<f64> = goodput.by_objective.iter().map(|(_, share)| *share).collect();
+        let shares: Vec<f64> = goodput
+            .by_objective
+            .iter()
+            .map(|(_, share)| *share)
+            .collect();
         assert_eq!(shares, [0.5, 0.5]);
     }
 }

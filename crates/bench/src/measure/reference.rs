@@ -66,7 +66,8 @@ impl View {
                 }
                 let new = i64::from(chunk.tokens) - i64::from(tokens);
                 let gap = (now - previous) / new as f64;
-                seen.gaps.extend(std::iter::repeat_n(gap, new.max(0) as usize));
+                seen.gaps
+                    .extend(std::iter::repeat_n(gap, new.max(0) as usize));
             } else {
                 seen.gaps.push(now - previous);
             }
@@ -97,14 +98,23 @@ impl View {
 
     fn output(self, record: &RequestRecord) -> u64 {
         let asked = record.asked.output_tokens;
-        let last_counted =
-            || record.chunks.iter().rev().map(|chunk| u64::from(chunk.tokens)).find(|n| *n > 0);
+        let last_counted = || {
+            record
+                .chunks
+                .iter()
+                .rev()
+                .map(|chunk| u64::from(chunk.tokens))
+                .find(|n| *n > 0)
+        };
         match self.backend.family() {
             Family::Native if self.gap_per_event => asked,
-            Family::Native => record.chunks.last().map_or(asked, |chunk| chunk.tokens.into()),
-            Family::Completions => {
-                last_counted().or(record.usage.output_tokens).unwrap_or(asked)
-            }
+            Family::Native => record
+                .chunks
+                .last()
+                .map_or(asked, |chunk| chunk.tokens.into()),
+            Family::Completions => last_counted()
+                .or(record.usage.output_tokens)
+                .unwrap_or(asked),
             Family::Chat => record.usage.output_tokens.unwrap_or(asked),
             Family::Embeddings => 0,
             Family::Triton | Family::Truss => asked,
@@ -117,7 +127,8 @@ impl View {
             self.backend.family(),
             Family::Triton | Family::Truss | Family::Embeddings
         );
-        told.filter(|_| self.release.has(21) && tells).unwrap_or(record.asked.prompt_tokens)
+        told.filter(|_| self.release.has(21) && tells)
+            .unwrap_or(record.asked.prompt_tokens)
     }
 }
 
@@ -240,7 +251,9 @@ pub fn figures(records: &[RequestRecord], circumstances: &Circumstances<'_>) -> 
     let view = circumstances.view;
     let seen: Vec<Seen> = records.iter().map(|record| view.see(record)).collect();
     let good = || seen.iter().zip(records).filter(|(seen, _)| seen.success);
-    let by_text = circumstances.accept_length.is_some_and(|length| length > 0.0)
+    let by_text = circumstances
+        .accept_length
+        .is_some_and(|length| length > 0.0)
         && matches!(view.backend.name(), "sglang-oai" | "sglang-oai-chat");
     let mut gaps = Vec::new();
     for (seen, record) in good() {
@@ -257,7 +270,11 @@ pub fn figures(records: &[RequestRecord], circumstances: &Circumstances<'_>) -> 
     let firsts: Vec<f64> = good().map(|(seen, _)| seen.ttft).collect();
     let latencies: Vec<f64> = good().map(|(seen, _)| seen.latency).collect();
     let sum = |count: fn(&RequestRecord) -> u64| {
-        if circumstances.conversations { 0 } else { good().map(|(_, record)| count(record)).sum() }
+        if circumstances.conversations {
+            0
+        } else {
+            good().map(|(_, record)| count(record)).sum()
+        }
     };
     let (peak_output, peak_requests) = peaks(&seen);
     let encoded = good().map(|(_, record)| circumstances.vocabulary.count(&record.text) as u64);
@@ -294,8 +311,14 @@ fn gaps_by_text(seen: &Seen, record: &RequestRecord, vocabulary: &Vocabulary) ->
 /// The tokens and requests of every second from the first start on.
 pub fn per_second(seen: &[Seen]) -> (Vec<f64>, Vec<f64>) {
     let good: Vec<&Seen> = seen.iter().filter(|seen| seen.success).collect();
-    let first = good.iter().map(|seen| seen.start).fold(f64::INFINITY, f64::min);
-    let last = good.iter().map(|seen| seen.start + seen.latency).fold(f64::NEG_INFINITY, f64::max);
+    let first = good
+        .iter()
+        .map(|seen| seen.start)
+        .fold(f64::INFINITY, f64::min);
+    let last = good
+        .iter()
+        .map(|seen| seen.start + seen.latency)
+        .fold(f64::NEG_INFINITY, f64::max);
     if good.is_empty() {
         return (Vec::new(), Vec::new());
     }
@@ -308,7 +331,10 @@ pub fn per_second(seen: &[Seen]) -> (Vec<f64>, Vec<f64>) {
         for gap in first_token.chain(&seen.gaps) {
             moment += gap;
             let second = (moment - first) as i64;
-            if let Some(tokens) = usize::try_from(second).ok().and_then(|at| tokens.get_mut(at)) {
+            if let Some(tokens) = usize::try_from(second)
+                .ok()
+                .and_then(|at| tokens.get_mut(at))
+            {
                 *tokens += 1.0;
             }
         }

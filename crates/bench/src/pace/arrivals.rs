@@ -23,7 +23,10 @@ impl Gaps {
     /// Gamma gaps of mean one; `None` unless the burstiness is a positive number.
     pub fn gamma(burstiness: f64, seed: u32) -> Option<Self> {
         let gamma = Gamma::new(burstiness, 1.0 / burstiness).ok()?;
-        Some(Self::Gamma(gamma, Box::new(StdRng::seed_from_u64(seed.into()))))
+        Some(Self::Gamma(
+            gamma,
+            Box::new(StdRng::seed_from_u64(seed.into())),
+        ))
     }
 
     /// The next gap in seconds, at a mean of so many.
@@ -61,7 +64,12 @@ impl Arrivals {
     /// When the rate is not a positive number.
     pub fn new(rate: f64, gaps: Gaps, drift: Drift) -> Self {
         assert!(rate > 0.0, "a rate is positive");
-        Self { gaps, mean: 1.0 / rate, drift, due: None }
+        Self {
+            gaps,
+            mean: 1.0 / rate,
+            drift,
+            due: None,
+        }
     }
 }
 
@@ -87,10 +95,15 @@ mod tests {
     use super::*;
 
     fn dues(mut pace: Arrivals, count: usize, lateness: u64) -> Vec<f64> {
-        let mut state = LoadState { started: Nanos(5_000_000_000), ..LoadState::default() };
+        let mut state = LoadState {
+            started: Nanos(5_000_000_000),
+            ..LoadState::default()
+        };
         (0..count)
             .map(|_| {
-                let Departure::At(due) = pace.next(&state) else { panic!("arrivals have moments") };
+                let Departure::At(due) = pace.next(&state) else {
+                    panic!("arrivals have moments")
+                };
                 state.last_departure = Nanos(due.0 + lateness);
                 due.seconds_since(state.started)
             })
@@ -105,7 +118,10 @@ mod tests {
             Drift::Absolute,
         );
         let dues = dues(pace, 4, 0);
-        for (due, expected) in dues.iter().zip([0.0, 0.026_980_292, 0.090_686_555, 0.090_692_274]) {
+        for (due, expected) in dues
+            .iter()
+            .zip([0.0, 0.026_980_292, 0.090_686_555, 0.090_692_274])
+        {
             assert!((due - expected).abs() < 1e-8, "{dues:?}");
         }
     }
@@ -113,9 +129,17 @@ mod tests {
     #[test]
     fn lateness_adds_up_only_when_gaps_are_relative() {
         let late = 1_000_000;
-        let absolute = dues(Arrivals::new(10.0, Gaps::Constant, Drift::Absolute), 11, late);
+        let absolute = dues(
+            Arrivals::new(10.0, Gaps::Constant, Drift::Absolute),
+            11,
+            late,
+        );
         assert!((absolute[10] - 1.0).abs() < 1e-9);
-        let relative = dues(Arrivals::new(10.0, Gaps::Constant, Drift::Relative), 11, late);
+        let relative = dues(
+            Arrivals::new(10.0, Gaps::Constant, Drift::Relative),
+            11,
+            late,
+        );
         assert!((relative[10] - 1.01).abs() < 1e-9);
     }
 
@@ -130,7 +154,10 @@ mod tests {
                 gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
             assert!((mean * 100.0 - 1.0).abs() < 0.05, "mean gap {mean}");
             let spread = variance / (mean * mean) * burstiness;
-            assert!((spread - 1.0).abs() < 0.15, "burstiness {burstiness}: {spread}");
+            assert!(
+                (spread - 1.0).abs() < 0.15,
+                "burstiness {burstiness}: {spread}"
+            );
         }
         assert!(Gaps::gamma(0.0, 1).is_none());
         assert!(Gaps::gamma(f64::NAN, 1).is_none());

@@ -19,8 +19,17 @@ impl Ramp {
     /// # Panics
     /// Unless both rates and the time are positive.
     pub fn new(from: f64, to: f64, over: f64, gaps: Gaps) -> Self {
-        assert!(from > 0.0 && to > 0.0 && over > 0.0, "rates and times are positive");
-        Self { from, to, over, gaps, elapsed: None }
+        assert!(
+            from > 0.0 && to > 0.0 && over > 0.0,
+            "rates and times are positive"
+        );
+        Self {
+            from,
+            to,
+            over,
+            gaps,
+            elapsed: None,
+        }
     }
 
     /// The second at which this many arrivals are to be expected.
@@ -66,7 +75,9 @@ mod tests {
     fn arrivals_come_closer_while_the_rate_climbs_and_then_keep_their_distance() {
         // from 2/s to 10/s over 5 s: 30 arrivals on the ramp, then one every 100 ms
         let due = seconds(Ramp::new(2.0, 10.0, 5.0, Gaps::Constant), 41);
-        assert!((due[0]).abs() < 1e-9 && (due[30] - 5.0).abs() < 1e-9 && (due[40] - 6.0).abs() < 1e-9);
+        assert!(
+            (due[0]).abs() < 1e-9 && (due[30] - 5.0).abs() < 1e-9 && (due[40] - 6.0).abs() < 1e-9
+        );
         let gaps: Vec<f64> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(gaps[..30].windows(2).all(|pair| pair[1] < pair[0]));
         assert!((gaps[35] - 0.1).abs() < 1e-9);

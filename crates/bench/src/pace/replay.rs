@@ -10,13 +10,20 @@ pub struct Replay {
 impl Replay {
     /// Arrivals at these moments, one per request, in order.
     pub fn at(seconds: Vec<f64>) -> Self {
-        Self { seconds: seconds.into_iter() }
+        Self {
+            seconds: seconds.into_iter(),
+        }
     }
 
     /// Arrivals of a trace: milliseconds on any clock, stretched by a factor.
     pub fn trace(milliseconds: &[f64], slowdown: f64) -> Self {
         let first = milliseconds.first().copied().unwrap_or_default();
-        Self::at(milliseconds.iter().map(|at| (at - first) / 1000.0 * slowdown).collect())
+        Self::at(
+            milliseconds
+                .iter()
+                .map(|at| (at - first) / 1000.0 * slowdown)
+                .collect(),
+        )
     }
 }
 
@@ -35,7 +42,10 @@ mod tests {
     #[test]
     fn a_trace_starts_at_once_and_is_stretched() {
         let mut replay = Replay::trace(&[5000.0, 5000.0, 6500.0], 2.0);
-        let state = LoadState { started: Nanos(7), ..LoadState::default() };
+        let state = LoadState {
+            started: Nanos(7),
+            ..LoadState::default()
+        };
         for expected in [7, 7, 3_000_000_007] {
             assert_eq!(replay.next(&state), Departure::At(Nanos(expected)));
         }

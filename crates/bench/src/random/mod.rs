@@ -25,7 +25,10 @@ pub struct Streams {
 impl Streams {
     /// Both streams as the reference seeds them at start-up.
     pub fn seeded(seed: u32) -> Self {
-        Self { python: PythonRandom::seeded(seed), numpy: NumpyRandom::seeded(seed) }
+        Self {
+            python: PythonRandom::seeded(seed),
+            numpy: NumpyRandom::seeded(seed),
+        }
     }
 }
 

@@ -32,9 +32,8 @@ impl Mt19937 {
         let mut index = 1;
         for _ in 0..WORDS {
             let previous = state[index - 1];
-            state[index] = (state[index]
-                ^ (previous ^ (previous >> 30)).wrapping_mul(1_664_525))
-            .wrapping_add(key);
+            state[index] = (state[index] ^ (previous ^ (previous >> 30)).wrapping_mul(1_664_525))
+                .wrapping_add(key);
             index = advance(state, index);
         }
         for _ in 0..WORDS - 1 {
@@ -70,8 +69,8 @@ impl Mt19937 {
 
     fn refill(&mut self) {
         for index in 0..WORDS {
-            let mixed = (self.state[index] & 0x8000_0000)
-                | (self.state[(index + 1) % WORDS] & 0x7fff_ffff);
+            let mixed =
+                (self.state[index] & 0x8000_0000) | (self.state[(index + 1) % WORDS] & 0x7fff_ffff);
             let twist = if mixed & 1 == 0 { 0 } else { 0x9908_b0df };
             self.state[index] = self.state[(index + MIDDLE) % WORDS] ^ (mixed >> 1) ^ twist;
         }

@@ -12,7 +12,9 @@ pub struct NumpyRandom {
 impl NumpyRandom {
     /// The state after `numpy.random.seed(seed)`.
     pub fn seeded(seed: u32) -> Self {
-        Self { words: Mt19937::from_word(seed) }
+        Self {
+            words: Mt19937::from_word(seed),
+        }
     }
 
     /// A uniform integer in `low..high` by masked rejection; a range of one consumes nothing.
@@ -64,7 +66,11 @@ mod tests {
         ];
         for (seed, expected) in wide {
             let mut random = NumpyRandom::seeded(seed);
-            assert_eq!([0; 8].map(|_| random.integer(512, 1025)), expected, "seed {seed}");
+            assert_eq!(
+                [0; 8].map(|_| random.integer(512, 1025)),
+                expected,
+                "seed {seed}"
+            );
         }
         let from_one = [
             (0, [685, 560, 630, 193, 836, 764, 708, 360]),
@@ -73,7 +79,11 @@ mod tests {
         ];
         for (seed, expected) in from_one {
             let mut random = NumpyRandom::seeded(seed);
-            assert_eq!([0; 8].map(|_| random.integer(1, 1025)), expected, "seed {seed}");
+            assert_eq!(
+                [0; 8].map(|_| random.integer(1, 1025)),
+                expected,
+                "seed {seed}"
+            );
         }
     }
 
@@ -89,7 +99,11 @@ mod tests {
             for _ in 0..2000 {
                 assert_eq!(random.integer(1024, 1025), 1024);
             }
-            assert_eq!([0; 4].map(|_| random.integer(0, 151_643)), expected, "seed {seed}");
+            assert_eq!(
+                [0; 4].map(|_| random.integer(0, 151_643)),
+                expected,
+                "seed {seed}"
+            );
         }
     }
 
@@ -104,7 +118,10 @@ mod tests {
             let mut random = NumpyRandom::seeded(seed);
             for gap in expected {
                 let drawn = random.exponential(1.0 / 20.0);
-                assert!((drawn - gap).abs() < 1e-10, "seed {seed}: {drawn} for {gap}");
+                assert!(
+                    (drawn - gap).abs() < 1e-10,
+                    "seed {seed}: {drawn} for {gap}"
+                );
             }
         }
     }

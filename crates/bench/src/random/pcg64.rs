@@ -16,8 +16,10 @@ impl Pcg64 {
     pub fn seeded(seed: u32) -> Self {
         let words = SeedSequence::new(seed).words();
         let wide = |high: u64, low: u64| (u128::from(high) << 64) | u128::from(low);
-        let mut pcg =
-            Self { state: 0, increment: (wide(words[2], words[3]) << 1) | 1 };
+        let mut pcg = Self {
+            state: 0,
+            increment: (wide(words[2], words[3]) << 1) | 1,
+        };
         pcg.step();
         pcg.state = pcg.state.wrapping_add(wide(words[0], words[1]));
         pcg.step();
@@ -39,7 +41,10 @@ impl Pcg64 {
     }
 
     fn step(&mut self) {
-        self.state = self.state.wrapping_mul(MULTIPLIER).wrapping_add(self.increment);
+        self.state = self
+            .state
+            .wrapping_mul(MULTIPLIER)
+            .wrapping_add(self.increment);
     }
 }
 
@@ -50,7 +55,10 @@ struct SeedSequence {
 
 impl SeedSequence {
     fn new(seed: u32) -> Self {
-        let mut hash = Hash { constant: 0x43b0_d7e5, multiplier: 0x931e_8875 };
+        let mut hash = Hash {
+            constant: 0x43b0_d7e5,
+            multiplier: 0x931e_8875,
+        };
         let mut pool = [seed, 0, 0, 0].map(|word| hash.mix_in(word));
         for source in 0..4 {
             for target in 0..4 {
@@ -63,7 +71,10 @@ impl SeedSequence {
     }
 
     fn words(&self) -> [u64; 4] {
-        let mut hash = Hash { constant: 0x8b51_f9dd, multiplier: 0x58f3_8ded };
+        let mut hash = Hash {
+            constant: 0x8b51_f9dd,
+            multiplier: 0x58f3_8ded,
+        };
         let mut next = 0;
         let mut half = || {
             let word = hash.mix_in(self.pool[next % 4]);
@@ -92,8 +103,9 @@ impl Hash {
 }
 
 fn combine(left: u32, right: u32) -> u32 {
-    let mixed =
-        left.wrapping_mul(0xca01_f9dd).wrapping_sub(right.wrapping_mul(0x4973_f715));
+    let mixed = left
+        .wrapping_mul(0xca01_f9dd)
+        .wrapping_sub(right.wrapping_mul(0x4973_f715));
     mixed ^ (mixed >> 16)
 }
 

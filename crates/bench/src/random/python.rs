@@ -12,7 +12,9 @@ pub struct PythonRandom {
 impl PythonRandom {
     /// The state after `random.seed(seed)`.
     pub fn seeded(seed: u32) -> Self {
-        Self { words: Mt19937::from_key(seed) }
+        Self {
+            words: Mt19937::from_key(seed),
+        }
     }
 
     /// A uniform integer in `0..bound`, by rejection on the bit length of the bound.
@@ -46,7 +48,9 @@ impl PythonRandom {
 
     /// `random.choices(items, k=count)`: picks with replacement.
     pub fn choices<T: Copy>(&mut self, items: &[T], count: usize) -> Vec<T> {
-        (0..count).map(|_| items[(self.unit() * items.len() as f64) as usize]).collect()
+        (0..count)
+            .map(|_| items[(self.unit() * items.len() as f64) as usize])
+            .collect()
     }
 
     /// The positions `random.sample` would select from a list of `length` items.
@@ -54,7 +58,10 @@ impl PythonRandom {
     /// # Panics
     /// When more positions are asked for than there are.
     pub fn sample(&mut self, length: usize, count: usize) -> Vec<usize> {
-        assert!(count <= length, "a sample is not larger than what it is drawn from");
+        assert!(
+            count <= length,
+            "a sample is not larger than what it is drawn from"
+        );
         if length <= pool_limit(count) {
             let mut pool: Vec<usize> = (0..length).collect();
             (0..count)
@@ -123,7 +130,11 @@ mod tests {
             PythonRandom::seeded(seed).shuffle(&mut items);
             assert_eq!(items[..6], head, "seed {seed}");
             let items: Vec<usize> = (0..100).collect();
-            assert_eq!(PythonRandom::seeded(seed).choices(&items, 8), chosen, "seed {seed}");
+            assert_eq!(
+                PythonRandom::seeded(seed).choices(&items, 8),
+                chosen,
+                "seed {seed}"
+            );
         }
     }
 

@@ -5,7 +5,10 @@ use std::path::Path;
 
 /// Appends a row; a new or empty file gets the head first.
 pub fn append_csv(path: &Path, head: &[&str], row: &[String]) -> io::Result<()> {
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)?;
     let is_new = file.metadata()?.len() == 0;
     let mut writer = csv::Writer::from_writer(file);
     if is_new {

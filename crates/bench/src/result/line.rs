@@ -79,7 +79,9 @@ fn write_field(out: &mut String, field: &Field, style: Style) {
     match field {
         Field::Json(value) => out.push_str(&python_text::json(value)),
         Field::Float(number) => write_float(out, *number, style),
-        Field::Floats(numbers) => write_list(out, numbers, |out, number| write_float(out, *number, style)),
+        Field::Floats(numbers) => {
+            write_list(out, numbers, |out, number| write_float(out, *number, style))
+        }
         Field::FloatLists(lists) => write_list(out, lists, |out, numbers| {
             write_list(out, numbers, |out, number| write_float(out, *number, style));
         }),
@@ -104,7 +106,11 @@ fn write_float(out: &mut String, number: f64, style: Style) {
         Style::Reference if number.is_nan() => "NaN".to_owned(),
         Style::Valid => format!("\"{}\"", python_text::float(number)),
         Style::Reference => {
-            if number > 0.0 { "Infinity".to_owned() } else { "-Infinity".to_owned() }
+            if number > 0.0 {
+                "Infinity".to_owned()
+            } else {
+                "-Infinity".to_owned()
+            }
         }
     };
     write!(out, "{text}").expect("a string takes all that is written to it");

@@ -11,7 +11,10 @@ use std::path::Path;
 
 /// Appends text to a file, creating it when it is not there.
 pub fn append(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+    let mut file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_data()
 }

@@ -11,7 +11,11 @@ pub(crate) fn date(unix_seconds: u64) -> (i64, u32, u32) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (year, month as u32, day)
 }
@@ -30,7 +34,12 @@ pub(crate) fn readable(unix_seconds: u64) -> String {
     let (date, time) = text.split_at(8);
     format!(
         "{}-{}-{}T{}:{}:{}Z",
-        &date[..4], &date[4..6], &date[6..], &time[..2], &time[2..4], &time[4..]
+        &date[..4],
+        &date[4..6],
+        &date[6..],
+        &time[..2],
+        &time[2..4],
+        &time[4..]
     )
 }
 

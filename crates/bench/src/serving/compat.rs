@@ -23,7 +23,13 @@ pub(super) fn serve(
     surroundings: &mut Surroundings<'_>,
 ) -> Result<u8, ServingError> {
     let mut prepared = prepare(&mut options, surroundings)?;
-    let rows: Vec<Arc<Row>> = prepared.dataset.rows.iter().cloned().map(Arc::new).collect();
+    let rows: Vec<Arc<Row>> = prepared
+        .dataset
+        .rows
+        .iter()
+        .cloned()
+        .map(Arc::new)
+        .collect();
     prepared.dataset.rows.truncate(1);
     let ran = run(&options, &prepared, &rows, surroundings)?;
     let report = Report::of(&options, &prepared, &ran);
@@ -44,8 +50,16 @@ pub(super) fn serve(
         .map_err(|source| ServingError::Output { path, source })?;
     super::page::write(&options, &prepared, &ran, surroundings)?;
     if ran.outcome.interrupted {
-        let done = ran.outcome.records.iter().filter(|record| record.succeeded()).count();
-        surroundings.warn(&format!("interrupted: {done} of {} requests are done", rows.len()));
+        let done = ran
+            .outcome
+            .records
+            .iter()
+            .filter(|record| record.succeeded())
+            .count();
+        surroundings.warn(&format!(
+            "interrupted: {done} of {} requests are done",
+            rows.len()
+        ));
         return Ok(130);
     }
     Ok(u8::from(report.figures.completed == 0))
@@ -53,16 +67,30 @@ pub(super) fn serve(
 
 /// Where the result line goes.
 pub(super) fn output_file(options: &Options) -> PathBuf {
-    if let Some(path) = options.given.text("output-file").filter(|path| !path.is_empty()) {
+    if let Some(path) = options
+        .given
+        .text("output-file")
+        .filter(|path| !path.is_empty())
+    {
         return path.into();
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let (month, day) = crate::os::local_month_day(now.as_secs());
     let text = |name: &str| options.given.text(name).unwrap_or_default().to_owned();
     let count = |name: &str| options.given.integer(name).unwrap_or_default();
-    let start = format!("{}_{month:02}{day:02}_{}", text("backend"), count("num-prompts"));
+    let start = format!(
+        "{}_{month:02}{day:02}_{}",
+        text("backend"),
+        count("num-prompts")
+    );
     let dataset = text("dataset-name");
-    let lengths = format!("{}_{}", count("random-input-len"), count("random-output-len"));
+    let lengths = format!(
+        "{}_{}",
+        count("random-input-len"),
+        count("random-output-len")
+    );
     match dataset.as_str() {
         "image" => {
             let (images, resolution) = (count("image-count"), text("image-resolution"));
@@ -85,10 +113,16 @@ struct Report<'a> {
 impl<'a> Report<'a> {
     fn of(options: &Options, prepared: &Prepared, ran: &'a Ran) -> Self {
         let records = ran.outcome.records.as_slice();
-        let view =
-            View { backend: prepared.backend, release: options.release, gap_per_event: false };
-        let conversations =
-            prepared.dataset.rows.iter().any(|row| matches!(row.prompt, Prompt::Turns(_)));
+        let view = View {
+            backend: prepared.backend,
+            release: options.release,
+            gap_per_event: false,
+        };
+        let conversations = prepared
+            .dataset
+            .rows
+            .iter()
+            .any(|row| matches!(row.prompt, Prompt::Turns(_)));
         let figures = figures(
             records,
             &Circumstances {
@@ -100,7 +134,11 @@ impl<'a> Report<'a> {
             },
         );
         let seen: Vec<Seen> = records.iter().map(|record| view.see(record)).collect();
-        let good: Vec<Observed> = seen.iter().filter(|seen| seen.success).map(observed).collect();
+        let good: Vec<Observed> = seen
+            .iter()
+            .filter(|seen| seen.success)
+            .map(observed)
+            .collect();
         let goodput = options
             .objectives
             .as_ref()
@@ -109,7 +147,13 @@ impl<'a> Report<'a> {
             let pairs = records.iter().zip(&seen).filter(|(_, seen)| seen.success);
             CacheHits::of(pairs.map(|(record, seen)| (record, seen.prompt)))
         });
-        Self { records, seen, figures, goodput, cache }
+        Self {
+            records,
+            seen,
+            figures,
+            goodput,
+            cache,
+        }
     }
 
     fn table(&self, options: &Options, prepared: &Prepared, ran: &Ran) -> String {
@@ -130,7 +174,10 @@ impl<'a> Report<'a> {
         let given = &options.given;
         line.add("tag", given.text("tag").map(str::to_owned));
         line.add("backend", given.text("backend").unwrap_or_default());
-        line.add("dataset_name", given.text("dataset-name").unwrap_or_default());
+        line.add(
+            "dataset_name",
+            given.text("dataset-name").unwrap_or_default(),
+        );
         match ran.rate {
             Some(rate) => line.add_float("request_rate", rate),
             None => line.add("request_rate", "trace"),
@@ -139,7 +186,10 @@ impl<'a> Report<'a> {
         line.add("sharegpt_output_len", given.integer("sharegpt-output-len"));
         line.add("random_input_len", given.integer("random-input-len"));
         line.add("random_output_len", given.integer("random-output-len"));
-        line.add_float("random_range_ratio", given.float("random-range-ratio").unwrap_or_default());
+        line.add_float(
+            "random_range_ratio",
+            given.float("random-range-ratio").unwrap_or_default(),
+        );
         line.add("server_info", info);
         self.add_figures(&mut line, options);
         self.add_goodput(&mut line);
@@ -158,7 +208,10 @@ impl<'a> Report<'a> {
         line.add("total_input_text_tokens", figures.input_text);
         line.add("total_input_vision_tokens", figures.input_vision);
         line.add("total_output_tokens", figures.output);
-        line.add("total_output_tokens_retokenized", figures.output_retokenized);
+        line.add(
+            "total_output_tokens_retokenized",
+            figures.output_retokenized,
+        );
         line.add_float("request_throughput", figures.request_throughput());
         line.add_float("input_throughput", figures.input_throughput());
         line.add_float("output_throughput", figures.output_throughput());
@@ -197,8 +250,9 @@ impl<'a> Report<'a> {
             .map(|bound| (bound.key.name().to_owned(), json!(bound.milliseconds)))
             .collect();
         let shares = goodput.by_objective.iter();
-        let shares: Map<String, Value> =
-            shares.map(|(key, share)| (key.name().to_owned(), json!(share))).collect();
+        let shares: Map<String, Value> = shares
+            .map(|(key, share)| (key.name().to_owned(), json!(share)))
+            .collect();
         line.add("goodput_slos_ms", bounds);
         line.add_float("request_goodput", goodput.per_second);
         line.add_float("slo_attainment", goodput.attainment);
@@ -208,7 +262,9 @@ impl<'a> Report<'a> {
     fn add_cache(&self, line: &mut ResultLine) {
         let Some(cache) = &self.cache else { return };
         let places = cache.places;
-        let storage = places.map(|places| places.storage).filter(|storage| *storage > 0);
+        let storage = places
+            .map(|places| places.storage)
+            .filter(|storage| *storage > 0);
         line.add(
             "cache_report",
             json!({
@@ -232,8 +288,15 @@ impl<'a> Report<'a> {
         let gaps = self.seen.iter().map(|seen| seen.gaps.clone()).collect();
         line.add_field("itls", Field::FloatLists(gaps));
         let pairs = || self.records.iter().zip(&self.seen);
-        let texts: Vec<&str> =
-            pairs().map(|(record, seen)| if seen.success { record.text.as_str() } else { "" }).collect();
+        let texts: Vec<&str> = pairs()
+            .map(|(record, seen)| {
+                if seen.success {
+                    record.text.as_str()
+                } else {
+                    ""
+                }
+            })
+            .collect();
         line.add("generated_texts", texts);
         let errors: Vec<String> = pairs()
             .map(|(record, seen)| match &record.failure {
@@ -244,10 +307,13 @@ impl<'a> Report<'a> {
         line.add("errors", errors);
         if self.cache.is_some() {
             let usages = || self.records.iter().map(|record| &record.usage);
-            let cached: Vec<u64> = usages().map(|usage| usage.cached_tokens.unwrap_or(0)).collect();
+            let cached: Vec<u64> = usages()
+                .map(|usage| usage.cached_tokens.unwrap_or(0))
+                .collect();
             line.add("cached_tokens", cached);
-            let details: Vec<Value> =
-                usages().map(|usage| json!(usage.cached_tokens_details)).collect();
+            let details: Vec<Value> = usages()
+                .map(|usage| json!(usage.cached_tokens_details))
+                .collect();
             line.add("cached_tokens_details", details);
         }
     }
@@ -260,5 +326,9 @@ pub(super) fn observed(seen: &Seen) -> Observed {
     } else {
         0.0
     };
-    Observed { ttft: seen.ttft, tpot, e2el: seen.latency }
+    Observed {
+        ttft: seen.ttft,
+        tpot,
+        e2el: seen.latency,
+    }
 }

@@ -13,11 +13,16 @@ pub(super) struct Watch {
 /// Passes interrupts on, if that is wanted.
 pub(super) fn watch(interrupter: Interrupter, wanted: bool) -> Watch {
     if !wanted {
-        return Watch { end: None, thread: None };
+        return Watch {
+            end: None,
+            thread: None,
+        };
     }
     let (end, ended) = oneshot::channel::<()>();
     let thread = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
         let Ok(runtime) = runtime else { return };
         runtime.block_on(async {
             tokio::select! {
@@ -30,7 +35,10 @@ pub(super) fn watch(interrupter: Interrupter, wanted: bool) -> Watch {
             }
         });
     });
-    Watch { end: Some(end), thread: Some(thread) }
+    Watch {
+        end: Some(end),
+        thread: Some(thread),
+    }
 }
 
 impl Drop for Watch {

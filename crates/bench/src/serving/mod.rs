@@ -7,17 +7,24 @@ mod calendar;
 mod compat;
 mod error;
 mod interrupts;
+mod live;
+mod max_rate;
 mod options;
 mod page;
 mod prepare;
 mod profile;
 mod progress;
+mod provenance;
+mod record_file;
 mod requests;
 mod run;
 mod schedule;
 mod source;
 mod sparks;
+mod strict;
+mod strict_result;
 mod surroundings;
+mod warm_up;
 
 pub use error::ServingError;
 pub use options::{Imitated, Options, help};
@@ -30,7 +37,14 @@ const PROGRAM: &str = "peregrine bench serving";
 
 /// Runs `bench serving` with these words; what the process returns.
 pub fn main(args: &[String], surroundings: &mut Surroundings<'_>) -> u8 {
-    match Options::parse(args).and_then(|options| compat::serve(options, surroundings)) {
+    let served = Options::parse(args).and_then(|options| {
+        if options.strict {
+            strict::serve(options, surroundings)
+        } else {
+            compat::serve(options, surroundings)
+        }
+    });
+    match served {
         Ok(code) => code,
         Err(error) => {
             tell(&error, surroundings);
@@ -43,7 +57,9 @@ fn tell(error: &ServingError, surroundings: &mut Surroundings<'_>) {
     match error {
         ServingError::Flags(FlagError::HelpAsked) => surroundings.show(&help()),
         ServingError::Flags(_) | ServingError::Usage(_) => {
-            surroundings.warn(&format!("usage: {PROGRAM} [options]\n{PROGRAM}: error: {error}"));
+            surroundings.warn(&format!(
+                "usage: {PROGRAM} [options]\n{PROGRAM}: error: {error}"
+            ));
         }
         ServingError::Said(_) => {}
         _ => surroundings.warn(&format!("{PROGRAM}: {error}")),

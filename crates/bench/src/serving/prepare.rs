@@ -61,9 +61,7 @@ pub(super) fn prepare(
     let model = find_model(options, backend, &control, surroundings)?;
     refuse_combinations(options, backend, surroundings)?;
     let (tokenizer, vocabulary) = find_vocabulary(options, &model, &control, surroundings)?;
-    if !backend.is_embedding()
-        && !vocabulary.has_template()
-        && options.imitated == Imitated::Sglang
+    if !backend.is_embedding() && !vocabulary.has_template() && options.imitated == Imitated::Sglang
     {
         surroundings.say(
             "\nWARNING It is recommended to use the `Chat` or `Instruct` model for benchmarking.\n\
@@ -74,7 +72,11 @@ pub(super) fn prepare(
     let echo = format!("{}\n", options.echo());
     surroundings.say(&echo);
     headers.extend(custom_headers(options));
-    let path = options.given.text("dataset-path").filter(|path| !path.is_empty()).map(Path::new);
+    let path = options
+        .given
+        .text("dataset-path")
+        .filter(|path| !path.is_empty())
+        .map(Path::new);
     let source = options.source()?;
     let dataset = source.load(path, &vocabulary, &mut streams, options.release)?;
     for note in &dataset.notes {
@@ -108,7 +110,9 @@ pub(super) fn prepare(
 fn backend(options: &Options) -> Result<Backend, ServingError> {
     let name = options.given.text("backend").unwrap_or_default();
     let backend = Backend::named(name).ok_or_else(|| {
-        ServingError::Refused(format!("backend {name}: the reference does not implement it either"))
+        ServingError::Refused(format!(
+            "backend {name}: the reference does not implement it either"
+        ))
     })?;
     if options.imitated == Imitated::Lmdeploy {
         return Ok(backend);
@@ -131,10 +135,16 @@ fn extra_body(
     backend: Backend,
     surroundings: &mut Surroundings<'_>,
 ) -> Result<Map<String, Value>, ServingError> {
-    let mut body = match options.given.text("extra-request-body").filter(|text| !text.is_empty()) {
+    let mut body = match options
+        .given
+        .text("extra-request-body")
+        .filter(|text| !text.is_empty())
+    {
         None => Map::new(),
         Some(text) => serde_json::from_str(text).map_err(|error| {
-            ServingError::Refused(format!("--extra-request-body is not a JSON object: {error}"))
+            ServingError::Refused(format!(
+                "--extra-request-body is not a JSON object: {error}"
+            ))
         })?,
     };
     if options.imitated == Imitated::Lmdeploy {
@@ -146,8 +156,9 @@ fn extra_body(
             "sglang-oai" | "sglang-oai-chat" => {
                 body.insert("return_cached_tokens_details".to_owned(), json!(true));
             }
-            _ => surroundings
-                .say("WARNING: --cache-report is only supported with sglang backends."),
+            _ => {
+                surroundings.say("WARNING: --cache-report is only supported with sglang backends.")
+            }
         }
     }
     if options.given.switch("fake-prefill") {
@@ -160,7 +171,9 @@ fn extra_body(
 /// Fills in the port and finds the base address.
 fn locate(options: &mut Options, backend: Backend) -> Result<Url, ServingError> {
     if options.given.integer("port").is_none() {
-        options.given.set("port", Flag::Integer(backend.port().into()));
+        options
+            .given
+            .set("port", Flag::Integer(backend.port().into()));
     }
     let url = match options.given.text("base-url").filter(|url| !url.is_empty()) {
         Some(url) => url.to_owned(),
@@ -191,19 +204,29 @@ fn wait_until_ready(
     if !waits || seconds == 0 {
         return Ok(());
     }
-    let path = if backend.family() == Family::Triton { "" } else { "/v1/models" };
+    let path = if backend.family() == Family::Triton {
+        ""
+    } else {
+        "/v1/models"
+    };
     let url = control.url(path);
-    surroundings.say(&format!("Waiting up to {seconds}s for {url} to become ready..."));
+    surroundings.say(&format!(
+        "Waiting up to {seconds}s for {url} to become ready..."
+    ));
     let started = Instant::now();
     loop {
-        let ready = control.get(path, Duration::from_secs(5)).is_ok_and(|reply| reply.is_ok());
+        let ready = control
+            .get(path, Duration::from_secs(5))
+            .is_ok_and(|reply| reply.is_ok());
         let elapsed = started.elapsed().as_secs_f64();
         if ready {
             surroundings.say(&format!("Server ready in {elapsed:.1}s."));
             return Ok(());
         }
         if elapsed >= seconds as f64 {
-            surroundings.say(&format!("Server did not become ready within {seconds}s timeout."));
+            surroundings.say(&format!(
+                "Server did not become ready within {seconds}s timeout."
+            ));
             surroundings.say(&format!("Server at {url} is not ready. Exiting."));
             return Err(ServingError::Said(1));
         }
@@ -240,9 +263,8 @@ fn find_model(
                 Ok(model.to_owned())
             }
             None => {
-                surroundings.say(
-                    "No model specified or found. Please provide a model using `--model`.",
-                );
+                surroundings
+                    .say("No model specified or found. Please provide a model using `--model`.");
                 Err(ServingError::Said(1))
             }
         },
@@ -265,9 +287,15 @@ fn refuse_combinations(
     if options.imitated == Imitated::Lmdeploy {
         return Ok(());
     }
-    let dataset = options.given.text("dataset-name").unwrap_or_default().to_owned();
+    let dataset = options
+        .given
+        .text("dataset-name")
+        .unwrap_or_default()
+        .to_owned();
     if backend.is_embedding() && NOT_FOR_EMBEDDINGS.contains(&dataset.as_str()) {
-        surroundings.say(&format!("{dataset} dataset is unsupported for embeddings benchmark"));
+        surroundings.say(&format!(
+            "{dataset} dataset is unsupported for embeddings benchmark"
+        ));
         return Err(ServingError::Said(1));
     }
     if ["image", "mmmu"].contains(&dataset.as_str()) {
@@ -304,8 +332,13 @@ fn find_vocabulary(
     surroundings: &mut Surroundings<'_>,
 ) -> Result<(String, Vocabulary), ServingError> {
     let told = || {
-        let info = control.get("/model_info", Duration::from_secs(5)).ok()?.json()?;
-        let path = info["tokenizer_path"].as_str().or(info["model_path"].as_str())?;
+        let info = control
+            .get("/model_info", Duration::from_secs(5))
+            .ok()?
+            .json()?;
+        let path = info["tokenizer_path"]
+            .as_str()
+            .or(info["model_path"].as_str())?;
         Some(path.to_owned())
     };
     let asks_server = options.release.has(14) && options.imitated == Imitated::Sglang;

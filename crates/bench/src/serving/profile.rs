@@ -21,7 +21,11 @@ pub(super) enum Profile {
 }
 
 impl Profile {
-    pub(super) fn of(options: &Options, control: &Control, surroundings: &mut Surroundings<'_>) -> Self {
+    pub(super) fn of(
+        options: &Options,
+        control: &Control,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Self {
         if !options.given.switch("profile") {
             return Self::Off;
         }
@@ -31,7 +35,9 @@ impl Profile {
         let workers = |option: &str, kind: &str| -> Vec<(String, String, Option<Control>)> {
             let urls = options.given.list(option).unwrap_or_default();
             let worker = |(place, url): (usize, &str)| {
-                let control = Url::parse(url).ok().map(|url| Control::new(url, Vec::new()));
+                let control = Url::parse(url)
+                    .ok()
+                    .map(|url| Control::new(url, Vec::new()));
                 (format!("{kind}-{place}"), url.to_owned(), control)
             };
             urls.into_iter().enumerate().map(worker).collect()
@@ -42,8 +48,7 @@ impl Profile {
             surroundings.say(
                 "Warning: PD separated mode requires --profile-prefill-url or --profile-decode-url",
             );
-            surroundings
-                .say("Skipping profiler start. Please specify worker URLs for profiling.");
+            surroundings.say("Skipping profiler start. Please specify worker URLs for profiling.");
         }
         Self::Several(all)
     }
@@ -55,15 +60,19 @@ impl Profile {
     /// Ends it, unless it ends by itself after a number of steps.
     pub(super) fn stop(&self, options: &Options, surroundings: &mut Surroundings<'_>) {
         let by_itself = options.given.integer("profile-steps").is_some()
-            || (matches!(self, Self::One(_)) && options.given.integer("profile-num-steps").is_some());
+            || (matches!(self, Self::One(_))
+                && options.given.integer("profile-num-steps").is_some());
         if !by_itself {
             self.call("stop", options, surroundings);
         }
     }
 
     fn call(&self, mode: &str, options: &Options, surroundings: &mut Surroundings<'_>) {
-        let (doing, done) =
-            if mode == "start" { ("Starting", "started") } else { ("Stopping", "stopped") };
+        let (doing, done) = if mode == "start" {
+            ("Starting", "started")
+        } else {
+            ("Stopping", "stopped")
+        };
         match self {
             Self::Off => {}
             Self::One(control) => {
@@ -126,23 +135,42 @@ fn body(mode: &str, options: &Options, folder: Option<PathBuf>) -> Value {
         steps = steps.or(Some(5));
     }
     let mut body = Map::new();
-    body.insert("activities".to_owned(), json!(given.list("profile-activities")));
+    body.insert(
+        "activities".to_owned(),
+        json!(given.list("profile-activities")),
+    );
     body.insert("num_steps".to_owned(), json!(steps));
     body.insert("profile_by_stage".to_owned(), json!(by_stage));
-    body.insert("profile_stages".to_owned(), json!(given.list("profile-stages")));
+    body.insert(
+        "profile_stages".to_owned(),
+        json!(given.list("profile-stages")),
+    );
     if newer {
-        let folder = given.text("profile-output-dir").map(PathBuf::from).or(folder);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let folder = folder.unwrap_or_else(|| "/tmp".into()).join(now.as_secs_f64().to_string());
+        let folder = given
+            .text("profile-output-dir")
+            .map(PathBuf::from)
+            .or(folder);
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let folder = folder
+            .unwrap_or_else(|| "/tmp".into())
+            .join(now.as_secs_f64().to_string());
         body.insert("output_dir".to_owned(), json!(folder));
-        body.insert("profile_prefix".to_owned(), json!(given.text("profile-prefix")));
+        body.insert(
+            "profile_prefix".to_owned(),
+            json!(given.text("profile-prefix")),
+        );
     }
     Value::Object(body)
 }
 
 /// Steps are sent as texts.
 fn with_steps(mut body: Value, options: &Options) -> Value {
-    for (option, key) in [("profile-start-step", "start_step"), ("profile-steps", "num_steps")] {
+    for (option, key) in [
+        ("profile-start-step", "start_step"),
+        ("profile-steps", "num_steps"),
+    ] {
         if let Some(step) = options.given.integer(option) {
             body[key] = json!(step.to_string());
         }

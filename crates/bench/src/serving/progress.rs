@@ -52,7 +52,12 @@ impl<'a> ProgressBar<'a> {
             self.seconds_per_tick = Some(SMOOTHING * newest + (1.0 - SMOOTHING) * known);
         }
         self.shown = Some((now, self.done));
-        let line = line(self.done, self.total, self.started.elapsed(), self.seconds_per_tick);
+        let line = line(
+            self.done,
+            self.total,
+            self.started.elapsed(),
+            self.seconds_per_tick,
+        );
         // A closed terminal is no reason to end a run.
         write!(self.out, "\r{line}").ok();
         self.out.flush().ok();
@@ -62,7 +67,12 @@ impl<'a> ProgressBar<'a> {
     pub(super) fn close(mut self) {
         let elapsed = self.started.elapsed();
         let mean = elapsed.as_secs_f64() / self.done.max(1) as f64;
-        let line = line(self.done, self.total, elapsed, (self.done > 0).then_some(mean));
+        let line = line(
+            self.done,
+            self.total,
+            elapsed,
+            (self.done > 0).then_some(mean),
+        );
         writeln!(self.out, "\r{line}").ok();
         self.out.flush().ok();
     }
@@ -74,7 +84,10 @@ impl Onlooker for ProgressBar<'_> {
             return;
         }
         self.done += 1;
-        if self.shown.is_none_or(|(when, _)| when.elapsed() >= SHORTEST_PAUSE) {
+        if self
+            .shown
+            .is_none_or(|(when, _)| when.elapsed() >= SHORTEST_PAUSE)
+        {
             self.show();
         }
     }
@@ -100,7 +113,11 @@ impl Onlooker for Silence {
 }
 
 fn line(done: usize, total: usize, elapsed: Duration, seconds_per_tick: Option<f64>) -> String {
-    let share = if total == 0 { 1.0 } else { done as f64 / total as f64 };
+    let share = if total == 0 {
+        1.0
+    } else {
+        done as f64 / total as f64
+    };
     let percent = (share * 100.0).round();
     let left = seconds_per_tick.map(|pace| pace * (total - done.min(total)) as f64);
     let left = left.map_or_else(|| "?".to_owned(), |left| clock(left as u64));
@@ -110,7 +127,10 @@ fn line(done: usize, total: usize, elapsed: Duration, seconds_per_tick: Option<f
         Some(pace) => format!("{:5.2}it/s", 1.0 / pace),
     };
     let elapsed = clock(elapsed.as_secs());
-    format!("{percent:3}%|{}| {done}/{total} [{elapsed}<{left}, {pace}]", cells(share))
+    format!(
+        "{percent:3}%|{}| {done}/{total} [{elapsed}<{left}, {pace}]",
+        cells(share)
+    )
 }
 
 fn cells(share: f64) -> String {
@@ -123,7 +143,11 @@ fn cells(share: f64) -> String {
 
 fn clock(seconds: u64) -> String {
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes:02}:{seconds:02}") }
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes:02}:{seconds:02}")
+    }
 }
 
 #[cfg(test)]
@@ -138,7 +162,13 @@ mod tests {
             state(1, 34, Some(34.87)),
             "  0%|          | 1/256 [00:34<2:28:11, 34.87s/it]"
         );
-        assert_eq!(state(33, 66, Some(1.714)), " 13%|█▎        | 33/256 [01:06<06:22,  1.71s/it]");
-        assert_eq!(state(256, 255, Some(0.5)), "100%|██████████| 256/256 [04:15<00:00,  2.00it/s]");
+        assert_eq!(
+            state(33, 66, Some(1.714)),
+            " 13%|█▎        | 33/256 [01:06<06:22,  1.71s/it]"
+        );
+        assert_eq!(
+            state(256, 255, Some(0.5)),
+            "100%|██████████| 256/256 [04:15<00:00,  2.00it/s]"
+        );
     }
 }

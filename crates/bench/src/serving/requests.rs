@@ -27,7 +27,14 @@ impl<'a> RequestPrinter<'a> {
     pub(super) fn new(out: &'a mut dyn Write, prepared: &Prepared, rows: &'a [Arc<Row>]) -> Self {
         let url = prepared.control.url(prepared.backend.path());
         let random = NumpyRandom::seeded(now().to_bits() as u32);
-        Self { out, url, model: prepared.model.clone(), rows, random, begun: BTreeMap::new() }
+        Self {
+            out,
+            url,
+            model: prepared.model.clone(),
+            rows,
+            random,
+            begun: BTreeMap::new(),
+        }
     }
 
     /// A random identifier in the usual grouping.
@@ -45,7 +52,10 @@ impl<'a> RequestPrinter<'a> {
 }
 
 fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs_f64()
 }
 
 impl Onlooker for RequestPrinter<'_> {
@@ -70,12 +80,22 @@ impl Onlooker for RequestPrinter<'_> {
     }
 
     fn finished(&mut self, record: &RequestRecord, _: &LoadState) {
-        let begun = self.begun.remove(&(record.row, record.round)).unwrap_or_default();
+        let begun = self
+            .begun
+            .remove(&(record.row, record.round))
+            .unwrap_or_default();
         let (identifier, began) = begun;
         let time = now();
         let success = python_text::repr(&Value::from(record.succeeded()));
-        let error = record.failure.as_ref().map(ToString::to_string).unwrap_or_default();
-        let ttft = record.chunks.first().map_or(0.0, |chunk| chunk.at.seconds_since(record.sent));
+        let error = record
+            .failure
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let ttft = record
+            .chunks
+            .first()
+            .map_or(0.0, |chunk| chunk.at.seconds_since(record.sent));
         writeln!(
             self.out,
             "rid={identifier} time={} time_delta={} message=\"request end\" output=\"\
@@ -87,7 +107,10 @@ impl Onlooker for RequestPrinter<'_> {
             python_text::float(ttft),
             record.asked.prompt_tokens,
             python_text::repr(&Value::from(error)),
-            record.usage.output_tokens.unwrap_or(record.asked.output_tokens),
+            record
+                .usage
+                .output_tokens
+                .unwrap_or(record.asked.output_tokens),
             python_text::float(record.sent.seconds()),
         )
         .ok();

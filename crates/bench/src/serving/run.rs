@@ -39,7 +39,9 @@ pub(super) fn threads(options: &Options) -> usize {
         Imitated::Lmdeploy => None,
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    asked.map_or((cores / 4).clamp(1, 8), |threads| threads.clamp(1, 256) as usize)
+    asked.map_or((cores / 4).clamp(1, 8), |threads| {
+        threads.clamp(1, 256) as usize
+    })
 }
 
 /// How requests are worded.
@@ -49,16 +51,28 @@ pub(super) fn manner(options: &Options, prepared: &Prepared) -> Manner {
     let switch = |name: &str| sglang && given.switch(name);
     let extras = Extras {
         log_probs: switch("return-logprob"),
-        top_log_probs: if sglang { options.count("top-logprobs-num").unwrap_or(0) } else { 0 },
+        top_log_probs: if sglang {
+            options.count("top-logprobs-num").unwrap_or(0)
+        } else {
+            0
+        },
         token_ids: sglang
             .then(|| given.integers("token-ids-logprob"))
             .flatten()
             .map(|ids| ids.into_iter().map(|id| id.max(0) as u64).collect()),
-        start: if sglang { given.integer("logprob-start-len").unwrap_or(-1) } else { -1 },
+        start: if sglang {
+            given.integer("logprob-start-len").unwrap_or(-1)
+        } else {
+            -1
+        },
         routed_experts: switch("return-routed-experts"),
     };
     let number = |name: &str, usual: f64| {
-        if sglang { given.float(name).unwrap_or(usual) } else { usual }
+        if sglang {
+            given.float(name).unwrap_or(usual)
+        } else {
+            usual
+        }
     };
     Manner {
         backend: prepared.backend,
@@ -81,7 +95,10 @@ pub(super) fn manner(options: &Options, prepared: &Prepared) -> Manner {
 
 /// The client of a run; a person's interrupt ends what it does.
 pub(super) fn client(options: &Options, prepared: &Prepared) -> Result<Client, ServingError> {
-    let limit = options.own.float("request-timeout").map_or(USUAL_TIME_LIMIT, Duration::from_secs_f64);
+    let limit = options
+        .own
+        .float("request-timeout")
+        .map_or(USUAL_TIME_LIMIT, Duration::from_secs_f64);
     Client::start(manner(options, prepared), threads(options), limit).map_err(ServingError::Client)
 }
 
@@ -109,11 +126,22 @@ pub(super) fn run(
     announce_trace(options, prepared, surroundings);
     let outcome = put_load(options, prepared, rows, schedule, &mut client, surroundings);
     profile.stop(options, surroundings);
-    let info = prepared.backend.is_sglang().then(|| server_info(options, prepared)).flatten();
+    let info = prepared
+        .backend
+        .is_sglang()
+        .then(|| server_info(options, prepared))
+        .flatten();
     let duration = began.elapsed().as_secs_f64();
     drop(watch);
     let accept_length = info.as_ref().and_then(accept_length);
-    Ok(Ran { outcome, own: client.finish(), duration, accept_length, rate, gate })
+    Ok(Ran {
+        outcome,
+        own: client.finish(),
+        duration,
+        accept_length,
+        rate,
+        gate,
+    })
 }
 
 fn warm_up(
@@ -125,13 +153,26 @@ fn warm_up(
 ) -> Result<(), ServingError> {
     let count = options.count("warmup-requests").unwrap_or(1) as usize;
     surroundings.say(&format!("Starting warmup with {count} sequences..."));
-    let mut row = prepared.dataset.warm_up.clone().unwrap_or_else(|| prepared.dataset.rows[0].clone());
+    let mut row = prepared
+        .dataset
+        .warm_up
+        .clone()
+        .unwrap_or_else(|| prepared.dataset.rows[0].clone());
     row.asked.output_tokens = row.asked.output_tokens.min(WARM_UP_OUTPUT);
     row.extra_body.clear();
-    let first = options.given.list("lora-name").unwrap_or_default().first().map(|name| Arc::from(*name));
+    let first = options
+        .given
+        .list("lora-name")
+        .unwrap_or_default()
+        .first()
+        .map(|name| Arc::from(*name));
     let rows = vec![Arc::new(row); count];
     let adapters: Vec<Arc<str>> = first.map_or_else(Vec::new, |name| vec![name; count]);
-    let gate = if options.release.has(21) { schedule.gate } else { None };
+    let gate = if options.release.has(21) {
+        schedule.gate
+    } else {
+        None
+    };
     let load = Load {
         rows: &rows,
         adapters: &adapters,
@@ -141,13 +182,27 @@ fn warm_up(
         skip: &|_| false,
     };
     let outcome = load::run(client, load, &mut Silence);
-    let view = View { backend: prepared.backend, release: options.release, gap_per_event: false };
+    let view = View {
+        backend: prepared.backend,
+        release: options.release,
+        gap_per_event: false,
+    };
     if outcome.interrupted {
         return Err(ServingError::Said(130));
     }
-    if count > 0 && !outcome.records.iter().any(|record| view.see(record).success) {
-        let failure = outcome.records.first().and_then(|record| record.failure.as_ref());
-        return Err(ServingError::WarmUp(failure.map(ToString::to_string).unwrap_or_default()));
+    if count > 0
+        && !outcome
+            .records
+            .iter()
+            .any(|record| view.see(record).success)
+    {
+        let failure = outcome
+            .records
+            .first()
+            .and_then(|record| record.failure.as_ref());
+        return Err(ServingError::WarmUp(
+            failure.map(ToString::to_string).unwrap_or_default(),
+        ));
     }
     surroundings.say(&format!(
         "Warmup completed with {count} sequences. Starting main benchmark run..."
@@ -162,14 +217,20 @@ pub(super) fn flush(options: &Options, prepared: &Prepared) -> Result<(), Servin
     let path = match prepared.backend {
         backend if newer && backend.is_vllm() => "/reset_prefix_cache".to_owned(),
         backend if options.release.has(18) && backend.is_sglang() => {
-            format!("/flush_cache?timeout={}", crate::python_text::float(timeout))
+            format!(
+                "/flush_cache?timeout={}",
+                crate::python_text::float(timeout)
+            )
         }
         _ => "/flush_cache".to_owned(),
     };
     let reply = prepared.control.post(&path, None, LONGEST)?;
     if newer && !(200..300).contains(&reply.status) {
         let url = prepared.control.url(&path);
-        return Err(ServingError::Flush { url, reason: reply.words() });
+        return Err(ServingError::Flush {
+            url,
+            reason: reply.words(),
+        });
     }
     Ok(())
 }
@@ -180,7 +241,10 @@ fn announce_trace(options: &Options, prepared: &Prepared, surroundings: &mut Sur
         return;
     }
     surroundings.say("Using time-based Mooncake request scheduler, ignoring --request-rate.");
-    let slowdown = options.given.float("mooncake-slowdown-factor").unwrap_or(1.0);
+    let slowdown = options
+        .given
+        .float("mooncake-slowdown-factor")
+        .unwrap_or(1.0);
     surroundings.say(&format!(
         "Starting Mooncake trace replay. Sessions: {}, Rounds per session: {}. Slowdown factor: {}",
         prepared.dataset.sessions,
@@ -221,7 +285,10 @@ fn put_load(
 
 /// What the server says about itself.
 pub(super) fn server_info(options: &Options, prepared: &Prepared) -> Option<Value> {
-    let reply = prepared.control.get(options.release.info_path(), LONGEST).ok()?;
+    let reply = prepared
+        .control
+        .get(options.release.info_path(), LONGEST)
+        .ok()?;
     reply.is_ok().then(|| reply.json()).flatten()
 }
 

@@ -24,7 +24,12 @@ impl Schedule {
     }
 
     /// The same at another rate.
-    pub(super) fn at(options: &Options, rows: &[Arc<Row>], mut streams: Streams, rate: f64) -> Self {
+    pub(super) fn at(
+        options: &Options,
+        rows: &[Arc<Row>],
+        mut streams: Streams,
+        rate: f64,
+    ) -> Self {
         let gate = match options.imitated {
             Imitated::Sglang => options.count("max-concurrency").filter(|most| *most > 0),
             Imitated::Lmdeploy => None,
@@ -40,9 +45,18 @@ impl Schedule {
                 gaps.push(streams.numpy.exponential(1.0));
             }
         }
-        let gaps = if skewed { Gaps::Drawn(gaps.into_iter()) } else { Gaps::Exponential(streams.numpy) };
+        let gaps = if skewed {
+            Gaps::Drawn(gaps.into_iter())
+        } else {
+            Gaps::Exponential(streams.numpy)
+        };
         let (pace, rate) = pace(options, rows, rate, gate, gaps);
-        Self { adapters: chosen, pace, gate, rate }
+        Self {
+            adapters: chosen,
+            pace,
+            gate,
+            rate,
+        }
     }
 }
 
@@ -53,11 +67,18 @@ fn pace(
     gate: Option<usize>,
     gaps: Gaps,
 ) -> (Box<dyn Pace>, Option<f64>) {
-    let traced = options.imitated == Imitated::Sglang && options.given.switch("use-trace-timestamps");
+    let traced =
+        options.imitated == Imitated::Sglang && options.given.switch("use-trace-timestamps");
     let shown = (!traced).then_some(rate);
     if follows_trace(options, rows, traced) {
-        let slowdown = options.given.float("mooncake-slowdown-factor").unwrap_or(1.0);
-        let moments: Vec<f64> = rows.iter().map(|row| row.timestamp.unwrap_or_default()).collect();
+        let slowdown = options
+            .given
+            .float("mooncake-slowdown-factor")
+            .unwrap_or(1.0);
+        let moments: Vec<f64> = rows
+            .iter()
+            .map(|row| row.timestamp.unwrap_or_default())
+            .collect();
         return (Box::new(Replay::trace(&moments, slowdown)), shown);
     }
     if let Some((from, to, over)) = ramp(options) {
@@ -79,7 +100,11 @@ fn pace(
         }
         _ => gaps,
     };
-    let drift = if options.strict { Drift::Absolute } else { Drift::Relative };
+    let drift = if options.strict {
+        Drift::Absolute
+    } else {
+        Drift::Relative
+    };
     (Box::new(Arrivals::new(rate, gaps, drift)), shown)
 }
 
@@ -94,9 +119,16 @@ fn follows_trace(options: &Options, rows: &[Arc<Row>], traced: bool) -> bool {
 /// The two rates and the seconds of `--ramp`.
 pub(super) fn ramp(options: &Options) -> Option<(f64, f64, f64)> {
     let text = options.own.text("ramp")?;
-    let numbers: Vec<f64> = text.split(':').map_while(|part| part.parse().ok()).collect();
+    let numbers: Vec<f64> = text
+        .split(':')
+        .map_while(|part| part.parse().ok())
+        .collect();
     match numbers.as_slice() {
-        [from, to, over] if [from, to, over].iter().all(|number| number.is_finite() && **number > 0.0) => {
+        [from, to, over]
+            if [from, to, over]
+                .iter()
+                .all(|number| number.is_finite() && **number > 0.0) =>
+        {
             Some((*from, *to, *over))
         }
         _ => None,
@@ -125,8 +157,9 @@ impl Adapters {
             Some("distinct") => Self::Distinct(names),
             Some("skewed") => {
                 let alpha = options.given.float("lora-zipf-alpha").unwrap_or(1.5);
-                let weights: Vec<f64> =
-                    (0..names.len()).map(|rank| alpha.powf(-(rank as f64))).collect();
+                let weights: Vec<f64> = (0..names.len())
+                    .map(|rank| alpha.powf(-(rank as f64)))
+                    .collect();
                 let sum = crate::measure::pairwise_sum(&weights);
                 Self::Skewed(names, weights.iter().map(|weight| weight / sum).collect())
             }

@@ -17,7 +17,14 @@ impl Options {
         }
         let name = self.given.text("dataset-name").unwrap_or_default();
         let as_ids = self.given.switch("tokenize-prompt");
-        let text_only = ["sharegpt", "custom", "openai", "longbench_v2", "speed-bench", "mooncake"];
+        let text_only = [
+            "sharegpt",
+            "custom",
+            "openai",
+            "longbench_v2",
+            "speed-bench",
+            "mooncake",
+        ];
         if as_ids && text_only.contains(&name) {
             return Err(ServingError::Refused(format!(
                 "`--tokenize-prompt` not compatible with the {name} dataset"
@@ -42,9 +49,10 @@ impl Options {
                 count,
                 rounds: self.size("mooncake-num-rounds").max(1),
             }),
-            "openai" => {
-                Source::OpenAi { count, output_tokens: self.count("sharegpt-output-len") }
-            }
+            "openai" => Source::OpenAi {
+                count,
+                output_tokens: self.count("sharegpt-output-len"),
+            },
             "longbench_v2" => Source::LongBench {
                 count,
                 output_tokens: self.count("sharegpt-output-len"),
@@ -58,13 +66,21 @@ impl Options {
             "agentic-trace" => Source::Agents(AgentRules {
                 count,
                 offset: self.given.integer("dataset-offset").unwrap_or(0),
-                turns: self.given.integer("agentic-max-turns").map(|turns| turns.max(0) as usize),
+                turns: self
+                    .given
+                    .integer("agentic-max-turns")
+                    .map(|turns| turns.max(0) as usize),
                 output_tokens: self.count("sharegpt-output-len"),
             }),
             _ => {
-                let reason = "its pictures and questions are on a hub that is not reached from here";
+                let reason =
+                    "its pictures and questions are on a hub that is not reached from here";
                 let reason = reason.to_owned();
-                return Err(DatasetError::Unsupported { name: "mmmu", reason }.into());
+                return Err(DatasetError::Unsupported {
+                    name: "mmmu",
+                    reason,
+                }
+                .into());
             }
         })
     }
@@ -78,7 +94,11 @@ impl Options {
             count,
             output_tokens: self.count("sharegpt-output-len"),
             context: self.count("sharegpt-context-len"),
-            suffix: self.given.text("prompt-suffix").unwrap_or_default().to_owned(),
+            suffix: self
+                .given
+                .text("prompt-suffix")
+                .unwrap_or_default()
+                .to_owned(),
             template: self.given.switch("apply-chat-template"),
             limits: PairLimits::default(),
         }
@@ -109,14 +129,20 @@ impl Options {
             ordered: self.given.switch("gsp-ordered"),
             as_ids,
             zipf: self.given.float("gsp-zipf-alpha"),
-            routing: self.given.switch("gsp-send-routing-key").then(|| run_name(seed)),
+            routing: self
+                .given
+                .switch("gsp-send-routing-key")
+                .then(|| run_name(seed)),
             seed,
         })
     }
 
     fn lmdeploy_source(&self) -> Result<Source, ServingError> {
         let count = self.size("num-prompts");
-        let lengths = (self.count("random-input-len"), self.count("random-output-len"));
+        let lengths = (
+            self.count("random-input-len"),
+            self.count("random-output-len"),
+        );
         match (self.given.text("dataset-name"), lengths) {
             (Some("sharegpt"), (None, None)) => Ok(Source::ShareGpt(PairRules {
                 count,
@@ -138,14 +164,18 @@ impl Options {
             (Some("random"), _) => Err(ServingError::Refused(
                 "the random dataset needs --random-input-len and --random-output-len".to_owned(),
             )),
-            _ => Err(ServingError::Refused("this dataset is not known to the LMDeploy client".to_owned())),
+            _ => Err(ServingError::Refused(
+                "this dataset is not known to the LMDeploy client".to_owned(),
+            )),
         }
     }
 }
 
 /// What tells the routing keys of this run from those of another: eight digits and the time.
 fn run_name(seed: u32) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let mut random = Streams::seeded(seed ^ now.subsec_nanos()).numpy;
     let digits = random.integer(0, u64::from(u32::MAX));
     format!("{digits:08x}_{}", super::calendar::compact(now.as_secs()))

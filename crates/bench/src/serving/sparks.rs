@@ -8,7 +8,8 @@ const WIDEST: usize = 60;
 /// Both series as bars, one line per second or per group of seconds.
 pub(super) fn plot(seen: &[Seen]) -> String {
     let (tokens, requests) = per_second(seen);
-    series("Output tokens per second", &tokens) + &series("Concurrent requests per second", &requests)
+    series("Output tokens per second", &tokens)
+        + &series("Concurrent requests per second", &requests)
 }
 
 fn series(title: &str, values: &[f64]) -> String {

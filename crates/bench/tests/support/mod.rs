@@ -29,8 +29,14 @@ pub fn manner(base: &str, backend: &str) -> Manner {
         headers: Vec::new(),
         stream: true,
         ignore_eos: true,
-        sampling: Sampling { temperature: 0.0, top_p: 1.0 },
-        extras: Extras { start: -1, ..Extras::default() },
+        sampling: Sampling {
+            temperature: 0.0,
+            top_p: 1.0,
+        },
+        extras: Extras {
+            start: -1,
+            ..Extras::default()
+        },
         extra_body: serde_json::Map::new(),
         ask_usage: false,
         bare: false,
@@ -39,7 +45,9 @@ pub fn manner(base: &str, backend: &str) -> Manner {
 
 /// Rows whose prompts are their numbers.
 pub fn numbered(count: usize, output_tokens: u64) -> Vec<Arc<Row>> {
-    (0..count).map(|row| Arc::new(Row::text(format!("row {row}"), 2, output_tokens))).collect()
+    (0..count)
+        .map(|row| Arc::new(Row::text(format!("row {row}"), 2, output_tokens)))
+        .collect()
 }
 
 pub fn drive(
@@ -48,7 +56,13 @@ pub fn drive(
     pace: Box<dyn Pace>,
     gate: Option<usize>,
 ) -> LoadOutcome {
-    let load =
-        Load { rows, adapters: &[], pace, gate, stop: StopRules::default(), skip: &|_| false };
+    let load = Load {
+        rows,
+        adapters: &[],
+        pace,
+        gate,
+        stop: StopRules::default(),
+        skip: &|_| false,
+    };
     bench::load::run(client, load, &mut Nobody)
 }

@@ -7,7 +7,11 @@ use crate::record::Failure;
 impl AnswerReader {
     pub(super) fn chat(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
         let mut parsed = self.open_ai(event)?;
-        let Some(choice) = parsed.choices.as_mut().and_then(|choices| choices.first_mut()) else {
+        let Some(choice) = parsed
+            .choices
+            .as_mut()
+            .and_then(|choices| choices.first_mut())
+        else {
             return self.without_choice(&parsed);
         };
         self.ended |= choice.finish_reason.is_some();

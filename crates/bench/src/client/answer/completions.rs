@@ -9,7 +9,11 @@ use serde::Deserialize;
 impl AnswerReader {
     pub(super) fn completion(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
         let mut parsed = self.open_ai(event)?;
-        let Some(choice) = parsed.choices.as_mut().and_then(|choices| choices.first_mut()) else {
+        let Some(choice) = parsed
+            .choices
+            .as_mut()
+            .and_then(|choices| choices.first_mut())
+        else {
             return self.without_choice(&parsed);
         };
         self.ended |= choice.finish_reason.is_some();
@@ -51,7 +55,9 @@ impl AnswerReader {
         if parsed.usage.is_some() || parsed.error.is_some() || parsed.choices.is_some() {
             return Ok(());
         }
-        Err(Failure::Malformed { reason: "an event has neither choices nor usage".to_owned() })
+        Err(Failure::Malformed {
+            reason: "an event has neither choices nor usage".to_owned(),
+        })
     }
 
     pub(super) fn open_ai_text(&mut self, text: &str, parsed: &OpenAiEvent, at: Nanos) {
@@ -59,7 +65,15 @@ impl AnswerReader {
             return;
         }
         self.answer.text.push_str(text);
-        let counted = parsed.usage.as_ref().and_then(wire::OpenAiUsage::completion_tokens);
-        self.chunk(at, counted.and_then(|count| u32::try_from(count).ok()).unwrap_or(0));
+        let counted = parsed
+            .usage
+            .as_ref()
+            .and_then(wire::OpenAiUsage::completion_tokens);
+        self.chunk(
+            at,
+            counted
+                .and_then(|count| u32::try_from(count).ok())
+                .unwrap_or(0),
+        );
     }
 }

@@ -98,6 +98,12 @@ impl AnswerReader {
         self.hold(piece)
     }
 
+    /// Tokens so far, or chunks where tokens are not counted.
+    pub(crate) fn tokens(&self) -> u64 {
+        let counted = self.answer.chunks.last().map_or(0, |chunk| u64::from(chunk.tokens));
+        counted.max(self.answer.chunks.len() as u64)
+    }
+
     /// The end of the body: the answer, and what was wrong with it.
     pub(crate) fn finish(mut self, at: Nanos) -> (Answer, Option<Failure>) {
         let failure = self.conclude(at).err();
@@ -152,7 +158,10 @@ impl AnswerReader {
         if line.is_empty() || is_other_field(line) {
             return Ok(());
         }
-        let event = line.strip_prefix(b"data:").unwrap_or(line).trim_ascii_start();
+        let event = line
+            .strip_prefix(b"data:")
+            .unwrap_or(line)
+            .trim_ascii_start();
         if event == protocol::sse::DONE.as_bytes() {
             self.answer.last_line = Some(at);
             self.ended = true;
@@ -171,18 +180,26 @@ impl AnswerReader {
 
     fn chunk(&mut self, at: Nanos, tokens: u32) {
         let text_end = self.answer.text.len() as u32;
-        self.answer.chunks.push(Chunk { at, tokens, text_end });
+        self.answer.chunks.push(Chunk {
+            at,
+            tokens,
+            text_end,
+        });
     }
 }
 
 /// Comments and the fields of server-sent events that carry no data.
 fn is_other_field(line: &[u8]) -> bool {
-    [&b":"[..], b"event:", b"id:", b"retry:"].iter().any(|field| line.starts_with(field))
+    [&b":"[..], b"event:", b"id:", b"retry:"]
+        .iter()
+        .any(|field| line.starts_with(field))
 }
 
 fn malformed(error: &serde_json::Error, event: &[u8]) -> Failure {
     let start: String = String::from_utf8_lossy(event).chars().take(120).collect();
-    Failure::Malformed { reason: format!("{error} in {start:?}") }
+    Failure::Malformed {
+        reason: format!("{error} in {start:?}"),
+    }
 }
 
 #[cfg(test)]

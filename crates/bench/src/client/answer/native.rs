@@ -8,7 +8,9 @@ use crate::record::{Chunk, Failure};
 
 impl AnswerReader {
     pub(super) fn native(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
-        let Some(seen) = glance(event) else { return self.native_in_full(event, at) };
+        let Some(seen) = glance(event) else {
+            return self.native_in_full(event, at);
+        };
         if seen.has_error {
             return self.native_in_full(event, at);
         }
@@ -22,7 +24,10 @@ impl AnswerReader {
 
     /// Decodes the newest events: the text, the counts, and whether they name a reason to end.
     pub(super) fn decode_native(&mut self) -> Result<(), Failure> {
-        for event in [std::mem::take(&mut self.bare), std::mem::take(&mut self.newest)] {
+        for event in [
+            std::mem::take(&mut self.bare),
+            std::mem::take(&mut self.newest),
+        ] {
             if event.is_empty() {
                 continue;
             }
@@ -41,7 +46,11 @@ impl AnswerReader {
             let reason = "an event has text but no meta_info.completion_tokens".to_owned();
             return Err(Failure::Malformed { reason });
         };
-        self.answer.chunks.push(Chunk { at, tokens, text_end: 0 });
+        self.answer.chunks.push(Chunk {
+            at,
+            tokens,
+            text_end: 0,
+        });
         self.newest.clear();
         self.newest.extend_from_slice(event);
         Ok(())
@@ -59,6 +68,14 @@ impl AnswerReader {
         }
         let count = parsed.meta_info.and_then(|meta| meta.completion_tokens);
         let completion_tokens = count.and_then(|count| u32::try_from(count).ok());
-        self.native_text(Glance { has_text, completion_tokens, has_error: false }, event, at)
+        self.native_text(
+            Glance {
+                has_text,
+                completion_tokens,
+                has_error: false,
+            },
+            event,
+            at,
+        )
     }
 }

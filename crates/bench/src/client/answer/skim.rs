@@ -65,10 +65,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks an object; `visit` is called at each value and must pass over it.
-    fn object(
-        &mut self,
-        mut visit: impl FnMut(&[u8], &mut Self) -> Option<()>,
-    ) -> Option<()> {
+    fn object(&mut self, mut visit: impl FnMut(&[u8], &mut Self) -> Option<()>) -> Option<()> {
         self.byte(b'{')?;
         if self.byte(b'}').is_some() {
             return Some(());
@@ -161,7 +158,9 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(event).ok()?;
         Some(Glance {
             has_text: value["text"].as_str().is_some_and(|text| !text.is_empty()),
-            completion_tokens: value["meta_info"]["completion_tokens"].as_u64().map(|n| n as u32),
+            completion_tokens: value["meta_info"]["completion_tokens"]
+                .as_u64()
+                .map(|n| n as u32),
             has_error: !value["error"].is_null(),
         })
     }
@@ -186,11 +185,21 @@ mod tests {
     #[test]
     fn what_is_out_of_shape_is_left_to_the_full_parse() {
         for event in [
-            "", "[]", "null", "{", r#"{"text""#, r#"{"text":"a"#, r#"{"text":null}"#,
-            r#"{"text":"a"} x"#, r#"{"t\u0065xt":"a"}"#, r#"{"text":"a\"#,
+            "",
+            "[]",
+            "null",
+            "{",
+            r#"{"text""#,
+            r#"{"text":"a"#,
+            r#"{"text":null}"#,
+            r#"{"text":"a"} x"#,
+            r#"{"t\u0065xt":"a"}"#,
+            r#"{"text":"a\"#,
             r#"{"meta_info":{"completion_tokens":1.5}}"#,
             r#"{"meta_info":{"completion_tokens":-1}}"#,
-            r#"{"meta_info":null}"#, r#"{"a":]}"#, r#"{"a":}"#,
+            r#"{"meta_info":null}"#,
+            r#"{"a":]}"#,
+            r#"{"a":}"#,
         ] {
             assert_eq!(glance(event.as_bytes()), None, "{event}");
         }

@@ -16,7 +16,11 @@ fn read(dialect: Dialect, body: &str, cuts: &[usize]) -> (Answer, Option<Failure
 }
 
 fn chunks(answer: &Answer) -> Vec<(u64, u32, u32)> {
-    answer.chunks.iter().map(|chunk| (chunk.at.0 / 1_000_000, chunk.tokens, chunk.text_end)).collect()
+    answer
+        .chunks
+        .iter()
+        .map(|chunk| (chunk.at.0 / 1_000_000, chunk.tokens, chunk.text_end))
+        .collect()
 }
 
 const NATIVE: &str = concat!(
@@ -35,7 +39,14 @@ fn a_native_stream_is_the_same_wherever_it_was_cut() {
         let (answer, failure) = read(Dialect::Native, NATIVE, &[cut]);
         assert_eq!(failure, None, "cut at {cut}");
         assert_eq!(answer.text, "aé😀");
-        assert_eq!(answer.chunks.iter().map(|chunk| chunk.tokens).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(
+            answer
+                .chunks
+                .iter()
+                .map(|chunk| chunk.tokens)
+                .collect::<Vec<_>>(),
+            [1, 3]
+        );
         assert_eq!(answer.usage.prompt_tokens, Some(9));
         assert_eq!(answer.usage.cached_tokens, Some(4));
         assert_eq!(answer.usage.output_tokens, Some(3));
@@ -45,14 +56,19 @@ fn a_native_stream_is_the_same_wherever_it_was_cut() {
 #[test]
 fn a_line_is_dated_by_the_arrival_of_its_end() {
     let first_line_end = NATIVE.find('\n').unwrap();
-    let (answer, _) = read(Dialect::Native, NATIVE, &[10, first_line_end, first_line_end + 1]);
+    let (answer, _) = read(
+        Dialect::Native,
+        NATIVE,
+        &[10, first_line_end, first_line_end + 1],
+    );
     assert_eq!(chunks(&answer), [(3, 1, 0), (4, 3, 0)]);
     assert_eq!(answer.last_line, Some(Nanos(4_000_000)));
 }
 
 #[test]
 fn a_native_answer_in_one_piece_is_one_chunk() {
-    let body = r#"{"text":"abc","meta_info":{"completion_tokens":3,"finish_reason":{"type":"stop"}}}"#;
+    let body =
+        r#"{"text":"abc","meta_info":{"completion_tokens":3,"finish_reason":{"type":"stop"}}}"#;
     let (answer, failure) = read(Dialect::Native, body, &[5]);
     assert_eq!((failure, chunks(&answer)), (None, vec![(2, 3, 0)]));
 }
@@ -97,8 +113,11 @@ fn whole_answers_are_read_at_their_end() {
     let (answer, failure) = read(Dialect::ChatWhole, body, &[7]);
     assert_eq!((failure, answer.text.as_str()), (None, "hello"));
     assert_eq!(chunks(&answer), [(2, 4, 5)]);
-    let (answer, failure) =
-        read(Dialect::Embeddings, r#"{"data":[],"usage":{"prompt_tokens":3}}"#, &[]);
+    let (answer, failure) = read(
+        Dialect::Embeddings,
+        r#"{"data":[],"usage":{"prompt_tokens":3}}"#,
+        &[],
+    );
     assert_eq!((failure, answer.usage.prompt_tokens), (None, Some(3)));
 }
 
@@ -118,12 +137,24 @@ fn each_way_to_go_wrong_has_its_name() {
     assert_eq!(native("<html>"), "malformed answer");
     assert_eq!(native(event), "stream without an end");
     assert_eq!(native("data: {\"text\":\"a\"}\n\n"), "malformed answer");
-    let failing = format!("{event}data: {{\"error\":{{\"message\":\"no memory\"}}}}\n\ndata: [DONE]\n\n");
+    let failing =
+        format!("{event}data: {{\"error\":{{\"message\":\"no memory\"}}}}\n\ndata: [DONE]\n\n");
     let (answer, failure) = read(Dialect::Native, &failing, &[]);
     assert_eq!(answer.chunks.len(), 1);
-    assert_eq!(failure, Some(Failure::InStream { message: "no memory".to_owned() }));
+    assert_eq!(
+        failure,
+        Some(Failure::InStream {
+            message: "no memory".to_owned()
+        })
+    );
     let chat = |body: &str| read(Dialect::Chat, body, &[]).1.unwrap().name();
-    assert_eq!(chat("data: {\"error\":{\"message\":\"x\"}}\n\n"), "error in the stream");
+    assert_eq!(
+        chat("data: {\"error\":{\"message\":\"x\"}}\n\n"),
+        "error in the stream"
+    );
     assert_eq!(chat("data: {}\n\n"), "malformed answer");
-    assert_eq!(chat("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"), "stream without an end");
+    assert_eq!(
+        chat("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"),
+        "stream without an end"
+    );
 }

@@ -97,7 +97,10 @@ impl OpenAiUsage {
     pub(super) fn add_to(&self, usage: &mut Usage) {
         usage.prompt_tokens = self.prompt_tokens.or(usage.prompt_tokens);
         usage.output_tokens = self.completion_tokens.or(usage.output_tokens);
-        let cached = self.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
+        let cached = self
+            .prompt_tokens_details
+            .as_ref()
+            .and_then(|details| details.cached_tokens);
         usage.cached_tokens = cached.or(usage.cached_tokens);
     }
 }
@@ -105,16 +108,24 @@ impl OpenAiUsage {
 impl Extension {
     /// The cache counts of this extension: by place, and summed over the places.
     pub(super) fn add_to(self, usage: &mut Usage) {
-        let Some(details) = self.cached_tokens_details else { return };
+        let Some(details) = self.cached_tokens_details else {
+            return;
+        };
         let places = ["device", "host", "storage"];
-        usage.cached_tokens =
-            Some(places.iter().filter_map(|place| details[*place].as_u64()).sum());
+        usage.cached_tokens = Some(
+            places
+                .iter()
+                .filter_map(|place| details[*place].as_u64())
+                .sum(),
+        );
         usage.cached_tokens_details = Some(details);
     }
 }
 
 /// The words of an error object inside a stream.
 pub(super) fn in_stream(error: &Value) -> Failure {
-    let message = error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned);
+    let message = error["message"]
+        .as_str()
+        .map_or_else(|| error.to_string(), str::to_owned);
     Failure::InStream { message }
 }

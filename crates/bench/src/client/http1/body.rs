@@ -17,14 +17,23 @@ enum Rule {
 #[derive(Debug)]
 enum Chunk {
     /// Reading the hexadecimal size; the flag says whether a digit was seen.
-    Size { size: u64, digits: u8 },
+    Size {
+        size: u64,
+        digits: u8,
+    },
     /// Passing over what follows the size on its line.
-    Extension { size: u64 },
-    Data { left: u64 },
+    Extension {
+        size: u64,
+    },
+    Data {
+        left: u64,
+    },
     /// Passing over the line end after the data.
     DataEnd,
     /// Passing over trailer lines; the count is of bytes on the present one.
-    Trailer { length: usize },
+    Trailer {
+        length: usize,
+    },
     Done,
 }
 
@@ -37,15 +46,21 @@ pub(crate) struct MalformedChunk {
 
 impl BodyFraming {
     pub(crate) fn chunked() -> Self {
-        Self { rule: Rule::Chunked(Chunk::Size { size: 0, digits: 0 }) }
+        Self {
+            rule: Rule::Chunked(Chunk::Size { size: 0, digits: 0 }),
+        }
     }
 
     pub(crate) fn length(length: u64) -> Self {
-        Self { rule: Rule::Length(length) }
+        Self {
+            rule: Rule::Length(length),
+        }
     }
 
     pub(crate) fn until_close() -> Self {
-        Self { rule: Rule::UntilClose }
+        Self {
+            rule: Rule::UntilClose,
+        }
     }
 
     /// Whether the whole body has been seen.
@@ -79,7 +94,9 @@ impl BodyFraming {
                     }
                     return Ok(piece);
                 }
-                let Some((&byte, rest)) = received.split_first() else { return Ok(None) };
+                let Some((&byte, rest)) = received.split_first() else {
+                    return Ok(None);
+                };
                 if matches!(chunk, Chunk::Done) {
                     return Ok(None);
                 }
@@ -91,7 +108,9 @@ impl BodyFraming {
 }
 
 fn take<'a>(received: &mut &'a [u8], most: u64) -> Option<&'a [u8]> {
-    let length = received.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+    let length = received
+        .len()
+        .min(usize::try_from(most).unwrap_or(usize::MAX));
     let (piece, rest) = received.split_at(length);
     *received = rest;
     (!piece.is_empty()).then_some(piece)
@@ -102,9 +121,10 @@ impl Chunk {
     fn pass(&mut self, byte: u8) -> Result<(), MalformedChunk> {
         *self = match *self {
             Self::Size { size, digits } => match (byte as char).to_digit(16) {
-                Some(digit) if digits < 15 => {
-                    Self::Size { size: size * 16 + u64::from(digit), digits: digits + 1 }
-                }
+                Some(digit) if digits < 15 => Self::Size {
+                    size: size * 16 + u64::from(digit),
+                    digits: digits + 1,
+                },
                 None if digits > 0 && byte == b'\n' => Self::after_size(size),
                 None if digits > 0 && matches!(byte, b'\r' | b';' | b' ' | b'\t') => {
                     Self::Extension { size }
@@ -123,7 +143,11 @@ impl Chunk {
     }
 
     fn after_size(size: u64) -> Self {
-        if size == 0 { Self::Trailer { length: 0 } } else { Self::Data { left: size } }
+        if size == 0 {
+            Self::Trailer { length: 0 }
+        } else {
+            Self::Data { left: size }
+        }
     }
 }
 
@@ -144,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_chunked_body_is_whole_wherever_it_was_cut() {
-        let bytes = b"5\r\nhello\r\n1;name=value\r\n \r\nA\r\nwonderful!\r\n0\r\nTrailer: x\r\n\r\n";
+        let bytes =
+            b"5\r\nhello\r\n1;name=value\r\n \r\nA\r\nwonderful!\r\n0\r\nTrailer: x\r\n\r\n";
         for first in 0..bytes.len() {
             for second in first..bytes.len() {
                 let mut framing = BodyFraming::chunked();
@@ -181,7 +206,10 @@ mod tests {
     #[test]
     fn a_size_that_is_no_number_is_refused() {
         for bytes in [&b"x\r\n"[..], b"\r\n", b"ffffffffffffffff\r\n", b"1\r\nab"] {
-            assert!(read(&mut BodyFraming::chunked(), &[bytes]).is_err(), "{bytes:?}");
+            assert!(
+                read(&mut BodyFraming::chunked(), &[bytes]).is_err(),
+                "{bytes:?}"
+            );
         }
     }
 }

@@ -78,7 +78,9 @@ impl ResponseHead {
         let mut length = None;
         let mut chunked = false;
         for line in lines {
-            let Some((name, value)) = line.split_once(':') else { continue };
+            let Some((name, value)) = line.split_once(':') else {
+                continue;
+            };
             let value = value.trim();
             match name.trim().to_ascii_lowercase().as_str() {
                 "content-length" => length = value.parse().ok(),
@@ -93,7 +95,12 @@ impl ResponseHead {
             (false, Some(length)) => BodyFraming::length(length),
             (false, None) => BodyFraming::until_close(),
         };
-        Ok(Self { status, reason: reason.to_owned(), content_type, framing })
+        Ok(Self {
+            status,
+            reason: reason.to_owned(),
+            content_type,
+            framing,
+        })
     }
 }
 
@@ -101,7 +108,11 @@ fn status_of(line: &str) -> Option<(u16, &str)> {
     let rest = line.strip_prefix("HTTP/1.")?;
     let mut parts = rest.splitn(3, ' ');
     parts.next()?;
-    let status = parts.next()?.parse().ok().filter(|status| (100..1000).contains(status))?;
+    let status = parts
+        .next()?
+        .parse()
+        .ok()
+        .filter(|status| (100..1000).contains(status))?;
     Some((status, parts.next().unwrap_or_default().trim()))
 }
 
@@ -114,7 +125,11 @@ fn head_length(bytes: &[u8]) -> Result<Option<usize>, HeadError> {
         }
         line_start = end + 1;
     }
-    if bytes.len() >= LONGEST_HEAD { Err(HeadError::TooLong) } else { Ok(None) }
+    if bytes.len() >= LONGEST_HEAD {
+        Err(HeadError::TooLong)
+    } else {
+        Ok(None)
+    }
 }
 
 #[cfg(test)]
@@ -126,7 +141,10 @@ mod tests {
         let bytes = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
             transfer-encoding: chunked\r\n\r\n5\r\nhello";
         for cut in 0..bytes.len() - 8 {
-            assert!(ResponseHead::parse(&bytes[..cut]).unwrap().is_none(), "cut at {cut}");
+            assert!(
+                ResponseHead::parse(&bytes[..cut]).unwrap().is_none(),
+                "cut at {cut}"
+            );
         }
         let (head, length) = ResponseHead::parse(bytes).unwrap().unwrap();
         assert_eq!((head.status, head.reason.as_str()), (200, "OK"));
@@ -138,18 +156,28 @@ mod tests {
     fn an_interim_response_is_passed_over() {
         let bytes = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 503 Service Unavailable\n\n";
         let (head, length) = ResponseHead::parse(bytes).unwrap().unwrap();
-        assert_eq!((head.status, head.reason.as_str()), (503, "Service Unavailable"));
+        assert_eq!(
+            (head.status, head.reason.as_str()),
+            (503, "Service Unavailable")
+        );
         assert_eq!(length, bytes.len());
     }
 
     #[test]
     fn what_is_no_head_is_refused() {
-        for bytes in [&b"SSH-2.0-x\r\n\r\n"[..], b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 99 x\r\n\r\n"] {
+        for bytes in [
+            &b"SSH-2.0-x\r\n\r\n"[..],
+            b"HTTP/1.1 abc\r\n\r\n",
+            b"HTTP/1.1 99 x\r\n\r\n",
+        ] {
             let error = ResponseHead::parse(bytes).unwrap_err();
             assert!(matches!(error, HeadError::NotHttp { .. }));
         }
         let endless = vec![b'x'; LONGEST_HEAD];
-        assert_eq!(ResponseHead::parse(&endless).unwrap_err(), HeadError::TooLong);
+        assert_eq!(
+            ResponseHead::parse(&endless).unwrap_err(),
+            HeadError::TooLong
+        );
     }
 
     #[test]

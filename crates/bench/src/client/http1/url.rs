@@ -32,9 +32,13 @@ impl Url {
     /// Reads an address such as `http://127.0.0.1:30000` or `http://host:80/prefix`.
     pub fn parse(url: &str) -> Result<Self, UrlError> {
         if url.starts_with("https://") {
-            return Err(UrlError::Https { url: url.to_owned() });
+            return Err(UrlError::Https {
+                url: url.to_owned(),
+            });
         }
-        let malformed = || UrlError::Malformed { url: url.to_owned() };
+        let malformed = || UrlError::Malformed {
+            url: url.to_owned(),
+        };
         let rest = url.strip_prefix("http://").ok_or_else(malformed)?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if authority.is_empty() || authority.contains(char::is_whitespace) {
@@ -44,7 +48,11 @@ impl Url {
             "" => String::new(),
             path => format!("/{path}"),
         };
-        Ok(Self { text: url.to_owned(), authority: authority.to_owned(), prefix })
+        Ok(Self {
+            text: url.to_owned(),
+            authority: authority.to_owned(),
+            prefix,
+        })
     }
 
     /// `host:port` as the `Host` header wants it.
@@ -100,9 +108,22 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_said() {
-        assert!(matches!(Url::parse("https://h"), Err(UrlError::Https { .. })));
-        for text in ["", "host:1", "ftp://h", "http://", "http:///x", "http://a b"] {
-            assert!(matches!(Url::parse(text), Err(UrlError::Malformed { .. })), "{text}");
+        assert!(matches!(
+            Url::parse("https://h"),
+            Err(UrlError::Https { .. })
+        ));
+        for text in [
+            "",
+            "host:1",
+            "ftp://h",
+            "http://",
+            "http:///x",
+            "http://a b",
+        ] {
+            assert!(
+                matches!(Url::parse(text), Err(UrlError::Malformed { .. })),
+                "{text}"
+            );
         }
     }
 }

@@ -33,7 +33,12 @@ enum Stage {
     /// The response head so far.
     Head(Dialect, Vec<u8>),
     Answer(BodyFraming, Box<AnswerReader>),
-    Error { framing: BodyFraming, code: u16, reason: String, body: Vec<u8> },
+    Error {
+        framing: BodyFraming,
+        code: u16,
+        reason: String,
+        body: Vec<u8>,
+    },
 }
 
 /// What an exchange came to.
@@ -47,20 +52,35 @@ type Over = Failure;
 
 impl Connection {
     pub(super) fn new(stream: TcpStream, dialect: Dialect, request: Vec<u8>, sent: Nanos) -> Self {
-        let times = Times { newest: sent, ..Times::default() };
-        Self { stream, times, request, written: 0, stage: Stage::Connecting(dialect) }
+        let times = Times {
+            newest: sent,
+            ..Times::default()
+        };
+        Self {
+            stream,
+            times,
+            request,
+            written: 0,
+            stage: Stage::Connecting(dialect),
+        }
     }
 
     /// The socket can be written to: notice the connection, send what is left.
     pub(super) fn writable(&mut self, now: Nanos) -> Result<(), Over> {
         if let Stage::Connecting(dialect) = self.stage {
             if let Some(error) = self.stream.take_error().ok().flatten() {
-                return Err(Failure::Connect { reason: words(&error) });
+                return Err(Failure::Connect {
+                    reason: words(&error),
+                });
             }
             match self.stream.peer_addr() {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(()),
-                Err(error) => return Err(Failure::Connect { reason: words(&error) }),
+                Err(error) => {
+                    return Err(Failure::Connect {
+                        reason: words(&error),
+                    });
+                }
             }
             self.times.connected = Some(now);
             self.stage = Stage::Head(dialect, Vec::new());
@@ -92,7 +112,9 @@ impl Connection {
             head.extend_from_slice(bytes);
             let dialect = *dialect;
             let parsed = ResponseHead::parse(head).map_err(malformed)?;
-            let Some((response, length)) = parsed else { return Ok(false) };
+            let Some((response, length)) = parsed else {
+                return Ok(false);
+            };
             let rest = head.split_off(length);
             self.stage = Stage::after_head(response, dialect)?;
             return self.body(&rest, at);
@@ -119,6 +141,14 @@ impl Connection {
         }
     }
 
+    /// Tokens of the answer so far, or parts of it where tokens are not counted.
+    pub(super) fn tokens(&self) -> u64 {
+        match &self.stage {
+            Stage::Answer(_, reader) => reader.tokens(),
+            _ => 0,
+        }
+    }
+
     /// The server closed the connection, properly or not.
     pub(super) fn closed(&self) -> Result<(), Over> {
         match &self.stage {
@@ -135,9 +165,17 @@ impl Connection {
         let (answer, failure) = match (self.stage, over) {
             (Stage::Answer(_, reader), None) => reader.finish(at),
             (Stage::Answer(_, reader), Some(over)) => (reader.abandon(), Some(over)),
-            (Stage::Error { code, reason, body, .. }, _) => {
+            (
+                Stage::Error {
+                    code, reason, body, ..
+                },
+                _,
+            ) => {
                 let body = String::from_utf8_lossy(&body).into_owned();
-                (Answer::default(), Some(Failure::Status { code, reason, body }))
+                (
+                    Answer::default(),
+                    Some(Failure::Status { code, reason, body }),
+                )
             }
             (_, over) => (Answer::default(), Some(over.unwrap_or(Failure::Cut))),
         };
@@ -147,12 +185,24 @@ impl Connection {
 
 impl Stage {
     fn after_head(head: ResponseHead, dialect: Dialect) -> Result<Self, Over> {
-        let ResponseHead { status, reason, content_type, framing } = head;
+        let ResponseHead {
+            status,
+            reason,
+            content_type,
+            framing,
+        } = head;
         if status != 200 {
-            return Ok(Self::Error { framing, code: status, reason, body: Vec::new() });
+            return Ok(Self::Error {
+                framing,
+                code: status,
+                reason,
+                body: Vec::new(),
+            });
         }
         if !carries_events(&content_type) {
-            return Err(Failure::ContentType { found: content_type });
+            return Err(Failure::ContentType {
+                found: content_type,
+            });
         }
         Ok(Self::Answer(framing, Box::new(AnswerReader::new(dialect))))
     }
@@ -162,16 +212,26 @@ impl Stage {
 fn carries_events(content_type: &str) -> bool {
     let kind = content_type.split(';').next().unwrap_or_default().trim();
     kind.is_empty()
-        || ["text/event-stream", "text/plain", "application/octet-stream"].contains(&kind)
+        || [
+            "text/event-stream",
+            "text/plain",
+            "application/octet-stream",
+        ]
+        .contains(&kind)
         || (kind.starts_with("application/") && kind.ends_with("json"))
 }
 
 fn malformed(error: impl std::fmt::Display) -> Failure {
-    Failure::Malformed { reason: error.to_string() }
+    Failure::Malformed {
+        reason: error.to_string(),
+    }
 }
 
 /// The system's words for an error, without its number.
 pub(super) fn words(error: &io::Error) -> String {
     let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_lowercase()
 }

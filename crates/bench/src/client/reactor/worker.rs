@@ -4,20 +4,25 @@ use super::connection::{Connection, Ending, words};
 use crate::client::answer::Dialect;
 use crate::clock::{Clock, Nanos, WallOffset};
 use crate::os;
-use crate::record::{Asked, Failure, RequestRecord};
+use crate::record::{Asked, Due, Failure, RequestRecord};
 use hdrhistogram::Histogram;
-use mio::net::TcpStream;
 use mio::event::Event;
+use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 const WAKE: Token = Token(usize::MAX);
 const BUFFER: usize = 256 * 1024;
+/// With many requests under way, sockets are looked at no more often than this. Arrivals are dated
+/// by the kernel, so nothing is measured later for it, and a thread that naps costs little.
+const NAP: Duration = Duration::from_micros(500);
+const MANY: usize = 16;
 /// Time limits are looked at this often.
 const ROUND: Duration = Duration::from_millis(250);
 
@@ -25,7 +30,7 @@ const ROUND: Duration = Duration::from_millis(250);
 pub(crate) struct Job {
     pub(crate) row: usize,
     pub(crate) round: usize,
-    pub(crate) scheduled: Nanos,
+    pub(crate) due: Due,
     pub(crate) asked: Asked,
     pub(crate) address: SocketAddr,
     pub(crate) dialect: Dialect,
@@ -66,7 +71,11 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Starts a thread that tells `notes` about every request it was given.
-    pub(crate) fn start(clock: Clock, notes: Sender<Note>) -> io::Result<Self> {
+    pub(crate) fn start(
+        clock: Clock,
+        notes: Sender<Note>,
+        tokens: Arc<AtomicU64>,
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
         let (commands, inbox) = channel();
@@ -76,6 +85,7 @@ impl Worker {
             inbox,
             notes,
             clock,
+            tokens,
             wall: WallOffset::measure(clock),
             places: Vec::new(),
             free: Vec::new(),
@@ -86,7 +96,11 @@ impl Worker {
         let thread = std::thread::Builder::new()
             .name("bench-worker".to_owned())
             .spawn(move || reactor.run())?;
-        Ok(Self { commands, waker, thread: Some(thread) })
+        Ok(Self {
+            commands,
+            waker,
+            thread: Some(thread),
+        })
     }
 
     /// Makes a request.
@@ -107,8 +121,12 @@ impl Worker {
     }
 
     fn command(&self, command: Command) {
-        self.commands.send(command).expect("the worker lives as long as its handle");
-        self.waker.wake().expect("an event descriptor can be written to");
+        self.commands
+            .send(command)
+            .expect("the worker lives as long as its handle");
+        self.waker
+            .wake()
+            .expect("an event descriptor can be written to");
     }
 }
 
@@ -135,6 +153,8 @@ struct Reactor {
     inbox: Receiver<Command>,
     notes: Sender<Note>,
     clock: Clock,
+    /// All tokens received by all workers, for those who look on.
+    tokens: Arc<AtomicU64>,
     wall: WallOffset,
     places: Vec<Option<Place>>,
     free: Vec<usize>,
@@ -157,6 +177,7 @@ impl Reactor {
         let mut events = Events::with_capacity(1024);
         let mut next_round = self.clock.now();
         loop {
+            let looked = self.clock.now();
             match self.poll.poll(&mut events, Some(ROUND)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
                     panic!("the poll set broke: {error}");
@@ -169,7 +190,7 @@ impl Reactor {
                 }
                 self.ready(event);
             }
-            if !self.obey() {
+            if !self.obey() || !self.nap(looked) {
                 return self.report;
             }
             let now = self.clock.now();
@@ -183,15 +204,45 @@ impl Reactor {
     /// Carries out commands; `false` when it is time to go.
     fn obey(&mut self) -> bool {
         while let Ok(command) = self.inbox.try_recv() {
-            match command {
-                Command::Start(job) => self.start(job),
-                Command::AbandonAll => {
-                    for place in 0..self.places.len() {
-                        self.end(place, Some(Failure::Abandoned));
+            if !self.carry_out(command) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Rests until it is time to look at many sockets again; commands are carried out meanwhile.
+    fn nap(&mut self, looked: Nanos) -> bool {
+        let under_way = self.places.len() - self.free.len();
+        if under_way < MANY || self.report.unstamped > 0 {
+            return true;
+        }
+        let end = Nanos(looked.0 + NAP.as_nanos() as u64);
+        loop {
+            let left = self.clock.until(end);
+            if left.is_zero() {
+                return true;
+            }
+            match self.inbox.recv_timeout(left) {
+                Ok(command) => {
+                    if !self.carry_out(command) {
+                        return false;
                     }
                 }
-                Command::Quit => return false,
+                Err(_) => return true,
             }
+        }
+    }
+
+    fn carry_out(&mut self, command: Command) -> bool {
+        match command {
+            Command::Start(job) => self.start(job),
+            Command::AbandonAll => {
+                for place in 0..self.places.len() {
+                    self.end(place, Some(Failure::Abandoned));
+                }
+            }
+            Command::Quit => return false,
         }
         true
     }
@@ -199,7 +250,7 @@ impl Reactor {
     fn start(&mut self, job: Job) {
         let request = (job.request)();
         let sent = self.clock.now();
-        let mut record = RequestRecord::begun(job.row, job.round, job.scheduled, sent, job.asked);
+        let mut record = RequestRecord::begun(job.row, job.round, job.due, sent, job.asked);
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
             self.places.len() - 1
@@ -216,7 +267,9 @@ impl Reactor {
             Err(error) => {
                 self.free.push(place);
                 record.finished = self.clock.now();
-                record.failure = Some(Failure::Connect { reason: words(&error) });
+                record.failure = Some(Failure::Connect {
+                    reason: words(&error),
+                });
                 self.tell(record);
             }
         }
@@ -227,13 +280,17 @@ impl Reactor {
         stream.set_nodelay(true)?;
         os::stamp_arrivals(&stream).ok();
         let both = Interest::READABLE | Interest::WRITABLE;
-        self.poll.registry().register(&mut stream, Token(place), both)?;
+        self.poll
+            .registry()
+            .register(&mut stream, Token(place), both)?;
         Ok(stream)
     }
 
     fn ready(&mut self, event: &Event) {
         let place = event.token().0;
-        let Some(Some(held)) = self.places.get_mut(place) else { return };
+        let Some(Some(held)) = self.places.get_mut(place) else {
+            return;
+        };
         if event.is_writable() {
             let now = self.clock.now();
             if let Err(failure) = held.connection.writable(now) {
@@ -255,15 +312,22 @@ impl Reactor {
     /// A short read drains a stream socket, so the call that would say so is saved, unless the end
     /// of the stream is known to lie behind the data.
     fn read(&mut self, place: usize, closing: bool) -> Result<bool, Failure> {
-        let Some(Some(held)) = self.places.get_mut(place) else { return Ok(false) };
+        let Some(Some(held)) = self.places.get_mut(place) else {
+            return Ok(false);
+        };
         let connection = &mut held.connection;
+        let before = connection.tokens();
         loop {
             let (length, stamp) = match os::receive(&connection.stream, &mut self.buffer) {
                 Ok((0, _)) => return connection.closed().map(|()| true),
                 Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Failure::Lost { reason: words(&error) }),
+                Err(error) => {
+                    return Err(Failure::Lost {
+                        reason: words(&error),
+                    });
+                }
             };
             let now = self.clock.now();
             let at = match stamp {
@@ -272,18 +336,20 @@ impl Reactor {
             };
             self.report.unstamped += u64::from(stamp.is_none());
             self.report.lag.saturating_record(now.since(at));
-            if connection.received(&self.buffer[..length], at)? {
-                return Ok(true);
-            }
-            if length < self.buffer.len() && !closing {
-                return Ok(false);
+            let complete = connection.received(&self.buffer[..length], at)?;
+            if complete || (length < self.buffer.len() && !closing) {
+                let new = connection.tokens().saturating_sub(before);
+                self.tokens.fetch_add(new, Ordering::Relaxed);
+                return Ok(complete);
             }
         }
     }
 
     fn enforce_limits(&mut self, now: Nanos) {
         for place in 0..self.places.len() {
-            let Some(held) = &self.places[place] else { continue };
+            let Some(held) = &self.places[place] else {
+                continue;
+            };
             if now >= held.deadline {
                 let seconds = held.time_limit.as_secs();
                 self.end(place, Some(Failure::Timeout { seconds }));
@@ -293,9 +359,14 @@ impl Reactor {
 
     /// Ends the request at a place and tells of it.
     fn end(&mut self, place: usize, over: Option<Failure>) {
-        let Some(mut held) = self.places[place].take() else { return };
+        let Some(mut held) = self.places[place].take() else {
+            return;
+        };
         self.free.push(place);
-        self.poll.registry().deregister(&mut held.connection.stream).ok();
+        self.poll
+            .registry()
+            .deregister(&mut held.connection.stream)
+            .ok();
         let now = self.clock.now();
         let (times, Ending { answer, failure }) = held.connection.end(over);
         let finished = match (&failure, answer.last_line) {

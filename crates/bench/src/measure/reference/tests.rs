@@ -3,7 +3,7 @@
 use super::*;
 use crate::client::replay_answer;
 use crate::clock::Nanos;
-use crate::record::Asked;
+use crate::record::{Asked, Due};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -19,7 +19,9 @@ struct Logged {
 }
 
 fn data(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
 }
 
 fn json(name: &str) -> Value {
@@ -36,7 +38,7 @@ fn records(backend: Backend, log: &Value) -> Vec<RequestRecord> {
             output_tokens: logged.output_tokens,
         };
         let sent = Nanos(logged.sent);
-        let begun = RequestRecord::begun(row, 0, sent, sent, asked);
+        let begun = RequestRecord::begun(row, 0, Due::at(sent), sent, asked);
         match logged.status {
             Some(code) => RequestRecord {
                 failure: Some(Failure::Status {
@@ -54,7 +56,9 @@ fn records(backend: Backend, log: &Value) -> Vec<RequestRecord> {
 
 /// A float written as C's `%a`.
 fn from_hex(text: &str) -> f64 {
-    let (sign, digits) = text.strip_prefix('-').map_or((1.0, text), |digits| (-1.0, digits));
+    let (sign, digits) = text
+        .strip_prefix('-')
+        .map_or((1.0, text), |digits| (-1.0, digits));
     let (mantissa, exponent) = digits.strip_prefix("0x").unwrap().split_once('p').unwrap();
     let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let bits = u64::from_str_radix(&format!("{whole}{part}"), 16).unwrap();
@@ -69,7 +73,10 @@ fn named(figures: &Figures) -> BTreeMap<String, f64> {
         ("total_input_text", figures.input_text as f64),
         ("total_input_vision", figures.input_vision as f64),
         ("total_output", figures.output as f64),
-        ("total_output_retokenized", figures.output_retokenized as f64),
+        (
+            "total_output_retokenized",
+            figures.output_retokenized as f64,
+        ),
         ("request_throughput", figures.request_throughput()),
         ("input_throughput", figures.input_throughput()),
         ("output_throughput", figures.output_throughput()),
@@ -81,8 +88,12 @@ fn named(figures: &Figures) -> BTreeMap<String, f64> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
-    let families =
-        [("ttft", figures.ttft), ("tpot", figures.tpot), ("itl", figures.itl), ("e2e_latency", figures.e2e)];
+    let families = [
+        ("ttft", figures.ttft),
+        ("tpot", figures.tpot),
+        ("itl", figures.itl),
+        ("e2e_latency", figures.e2e),
+    ];
     for (family, spread) in families {
         for (kind, value) in [
             ("mean", spread.mean),
@@ -101,30 +112,71 @@ fn named(figures: &Figures) -> BTreeMap<String, f64> {
 fn check(release: &str, backend: &str, accept_length: Option<f64>, vocabulary: &Vocabulary) {
     let backend = Backend::named(backend).unwrap();
     let records = records(backend, &json("replay.json"));
-    let view = View { backend, release: release.parse().unwrap(), gap_per_event: false };
+    let view = View {
+        backend,
+        release: release.parse().unwrap(),
+        gap_per_event: false,
+    };
     let found = figures(
         &records,
-        &Circumstances { view, duration: 12.5, accept_length, vocabulary, conversations: false },
+        &Circumstances {
+            view,
+            duration: 12.5,
+            accept_length,
+            vocabulary,
+            conversations: false,
+        },
     );
-    let case = format!("{} {}", backend.name(), accept_length.map_or("None".into(), |a| a.to_string()));
+    let case = format!(
+        "{} {}",
+        backend.name(),
+        accept_length.map_or("None".into(), |a| a.to_string())
+    );
     let golden = &json(&format!("replay-{release}.json"))[&case];
     let named = named(&found);
     let mut compared = 0;
     for (name, value) in golden["figures"].as_object().unwrap() {
-        let Some(found) = named.get(name) else { continue };
-        let expected = value.as_str().map_or_else(|| value.as_f64().unwrap(), from_hex);
-        assert_eq!(found.to_bits(), expected.to_bits(), "{release} {case} {name}: {found} {expected}");
+        let Some(found) = named.get(name) else {
+            continue;
+        };
+        let expected = value
+            .as_str()
+            .map_or_else(|| value.as_f64().unwrap(), from_hex);
+        assert_eq!(
+            found.to_bits(),
+            expected.to_bits(),
+            "{release} {case} {name}: {found} {expected}"
+        );
         compared += 1;
     }
     assert!(compared >= 30, "{release} {case}: only {compared} figures");
-    assert_eq!(serde_json::json!(found.output_lengths), golden["output_lens"], "{release} {case}");
+    assert_eq!(
+        serde_json::json!(found.output_lengths),
+        golden["output_lens"],
+        "{release} {case}"
+    );
     for (place, record) in records.iter().enumerate() {
         let seen = view.see(record);
-        assert_eq!(Value::from(seen.prompt), golden["input_lens"][place], "{release} {case} {place}");
+        assert_eq!(
+            Value::from(seen.prompt),
+            golden["input_lens"][place],
+            "{release} {case} {place}"
+        );
         let ttft = from_hex(golden["ttfts"][place].as_str().unwrap());
-        assert_eq!(seen.ttft.to_bits(), ttft.to_bits(), "{release} {case} {place}");
-        let error = record.failure.as_ref().filter(|_| !seen.success).map(ToString::to_string);
-        assert_eq!(Value::from(error.unwrap_or_default()), golden["errors"][place]);
+        assert_eq!(
+            seen.ttft.to_bits(),
+            ttft.to_bits(),
+            "{release} {case} {place}"
+        );
+        let error = record
+            .failure
+            .as_ref()
+            .filter(|_| !seen.success)
+            .map(ToString::to_string);
+        assert_eq!(
+            Value::from(error.unwrap_or_default()),
+            golden["errors"][place]
+        );
     }
 }
 

@@ -77,8 +77,15 @@ impl Options {
             given.set("seed", Value::Integer(release.seed().into()));
         }
         let strict = own::implies_strict(&own);
-        let mut options =
-            Self { given, own, imitated, release, layout, strict, objectives: None };
+        let mut options = Self {
+            given,
+            own,
+            imitated,
+            release,
+            layout,
+            strict,
+            objectives: None,
+        };
         options.objectives = options.read_objectives()?;
         if imitated == Imitated::Sglang {
             options.check()?;
@@ -90,14 +97,19 @@ impl Options {
     pub fn echo(&self) -> String {
         let known = |since: &str| {
             since.is_empty()
-                || since.parse::<Release>().is_ok_and(|since| self.release >= since)
+                || since
+                    .parse::<Release>()
+                    .is_ok_and(|since| self.release >= since)
         };
-        self.given.namespace(|flag| known(flag.since) || self.given.given(flag.name))
+        self.given
+            .namespace(|flag| known(flag.since) || self.given.given(flag.name))
     }
 
     /// A whole number that cannot be negative.
     pub fn count(&self, name: &str) -> Option<u64> {
-        self.given.integer(name).map(|number| u64::try_from(number).unwrap_or(0))
+        self.given
+            .integer(name)
+            .map(|number| u64::try_from(number).unwrap_or(0))
     }
 
     /// The seed of both streams.
@@ -127,12 +139,16 @@ impl Options {
         let given = &self.given;
         let refuse = |reason: &str| Err(ServingError::Usage(reason.to_owned()));
         let positive = |name: &str| {
-            given.float(name).is_none_or(|number| number.is_finite() && number > 0.0)
+            given
+                .float(name)
+                .is_none_or(|number| number.is_finite() && number > 0.0)
         };
         for name in ["flush-cache-timeout", "gsp-zipf-alpha"] {
             if !positive(name) {
                 let number = given.float(name).unwrap_or(f64::NAN);
-                return refuse(&format!("argument --{name}: expected a finite float > 0, got '{number}'"));
+                return refuse(&format!(
+                    "argument --{name}: expected a finite float > 0, got '{number}'"
+                ));
             }
         }
         if given.integer("rust-worker-threads").is_some() && !given.switch("rust-client") {
@@ -165,13 +181,23 @@ impl Options {
             return refuse("--pace gamma needs --burstiness");
         }
         for name in ["burstiness", "duration", "request-timeout"] {
-            if self.own.float(name).is_some_and(|number| !(number.is_finite() && number > 0.0)) {
+            if self
+                .own
+                .float(name)
+                .is_some_and(|number| !(number.is_finite() && number > 0.0))
+            {
                 return refuse(&format!("argument --{name}: expected a finite float > 0"));
             }
         }
         for name in ["stop-failed-share", "fail-above", "attainment"] {
-            if self.own.float(name).is_some_and(|share| !(0.0..=1.0).contains(&share)) {
-                return refuse(&format!("argument --{name}: expected a share between 0 and 1"));
+            if self
+                .own
+                .float(name)
+                .is_some_and(|share| !(0.0..=1.0).contains(&share))
+            {
+                return refuse(&format!(
+                    "argument --{name}: expected a share between 0 and 1"
+                ));
             }
         }
         Ok(())
@@ -180,7 +206,9 @@ impl Options {
 
 /// The release and layout that are asked for, each giving the other when it is not.
 fn manner(own: &Parsed) -> Result<(Release, Layout), ServingError> {
-    let layout = own.text("layout").and_then(|layout| layout.parse::<Layout>().ok());
+    let layout = own
+        .text("layout")
+        .and_then(|layout| layout.parse::<Layout>().ok());
     let release = own
         .text("reference")
         .map(|text| text.parse::<Release>())

@@ -8,10 +8,21 @@ const MANNER: &[FlagSpec] = &[
         "strict",
         "Measure properly: all defects of the reference's arithmetic mended, failures counted.",
     ),
-    FlagSpec::choice("layout", &["A", "B", "C", "D", "E"], "The printed table's layout."),
-    FlagSpec::text("reference", "The release whose manners to take on, such as 0.5.6 or 0.5.23."),
-    FlagSpec::choice("client", &["sglang", "lmdeploy"], "Whose client to imitate.")
-        .default(Preset::Text("sglang")),
+    FlagSpec::choice(
+        "layout",
+        &["A", "B", "C", "D", "E"],
+        "The printed table's layout.",
+    ),
+    FlagSpec::text(
+        "reference",
+        "The release whose manners to take on, such as 0.5.6 or 0.5.23.",
+    ),
+    FlagSpec::choice(
+        "client",
+        &["sglang", "lmdeploy"],
+        "Whose client to imitate.",
+    )
+    .default(Preset::Text("sglang")),
     FlagSpec::text("plot", "Write a page with plots to this file."),
     FlagSpec::switch("live", "Show a live view while the load lasts."),
 ];
@@ -22,26 +33,63 @@ const STRICT: &[FlagSpec] = &[
         &["poisson", "constant", "gamma"],
         "How arrivals at a rate are spread.",
     ),
-    FlagSpec::float("burstiness", "Shape of gamma arrivals: below 1 clustered, above 1 even."),
+    FlagSpec::float(
+        "burstiness",
+        "Shape of gamma arrivals: below 1 clustered, above 1 even.",
+    ),
     FlagSpec::text("ramp", "A rate that changes, as FROM:TO:SECONDS."),
-    FlagSpec::float("duration", "Send for this many seconds; the dataset is repeated as needed."),
-    FlagSpec::float("stop-failed-share", "Stop when more than this share of requests failed."),
-    FlagSpec::float("request-timeout", "Give up on a request after this many seconds."),
-    FlagSpec::text("slo", "Service objectives, such as ttft:200,tpot:20,e2el:5000 (milliseconds)."),
-    FlagSpec::switch("find-max-rate", "Search for the highest rate that meets the objectives."),
+    FlagSpec::float(
+        "duration",
+        "Send for this many seconds; the dataset is repeated as needed.",
+    ),
+    FlagSpec::float(
+        "stop-failed-share",
+        "Stop when more than this share of requests failed.",
+    ),
+    FlagSpec::float(
+        "request-timeout",
+        "Give up on a request after this many seconds.",
+    ),
+    FlagSpec::text(
+        "slo",
+        "Service objectives, such as ttft:200,tpot:20,e2el:5000 (milliseconds).",
+    ),
+    FlagSpec::switch(
+        "find-max-rate",
+        "Search for the highest rate that meets the objectives.",
+    ),
     FlagSpec::float("attainment", "The share of requests that must meet them.")
         .default(Preset::Float(0.99)),
-    FlagSpec::choice("cache", &["cold", "warm", "as-is"], "The prefix cache's state at the start."),
-    FlagSpec::text("records", "Keep one line per request in this file while the load lasts."),
-    FlagSpec::text("resume", "Go on with an interrupted run from its record file."),
-    FlagSpec::float("fail-above", "Exit with 1 when more than this share of requests failed.")
-        .default(Preset::Float(0.0)),
+    FlagSpec::choice(
+        "cache",
+        &["cold", "warm", "as-is"],
+        "The prefix cache's state at the start.",
+    ),
+    FlagSpec::text(
+        "records",
+        "Keep one line per request in this file while the load lasts.",
+    ),
+    FlagSpec::text(
+        "resume",
+        "Go on with an interrupted run from its record file.",
+    ),
+    FlagSpec::float(
+        "fail-above",
+        "Exit with 1 when more than this share of requests failed.",
+    )
+    .default(Preset::Float(0.0)),
 ];
 
 /// Groups of our own options, for help.
 pub const GROUPS: &[Group<'static>] = &[
-    Group { title: "manner (this client only)", flags: MANNER },
-    Group { title: "strict measurement (this client only; any of these implies --strict)", flags: STRICT },
+    Group {
+        title: "manner (this client only)",
+        flags: MANNER,
+    },
+    Group {
+        title: "strict measurement (this client only; any of these implies --strict)",
+        flags: STRICT,
+    },
 ];
 
 /// Whether any option was given that the reference has no equal for.
@@ -51,13 +99,19 @@ pub fn implies_strict(parsed: &Parsed) -> bool {
 
 /// Takes our own options out of a command line: them, and the words that remain.
 pub fn split(args: &[String]) -> Result<(Parsed, Vec<&String>), FlagError> {
-    let table: Vec<FlagSpec> = GROUPS.iter().flat_map(|group| group.flags).copied().collect();
+    let table: Vec<FlagSpec> = GROUPS
+        .iter()
+        .flat_map(|group| group.flags)
+        .copied()
+        .collect();
     let mut own = Vec::new();
     let mut rest = Vec::new();
     let mut words = args.iter();
     while let Some(word) = words.next() {
         let name = word.strip_prefix("--").unwrap_or_default();
-        let (name, has_value) = name.split_once('=').map_or((name, false), |(name, _)| (name, true));
+        let (name, has_value) = name
+            .split_once('=')
+            .map_or((name, false), |(name, _)| (name, true));
         match table.iter().find(|flag| flag.name == name) {
             None => rest.push(word),
             Some(flag) => {
@@ -83,10 +137,16 @@ mod tests {
     fn our_options_are_taken_out_and_the_rest_stays_in_order() {
         let args = words("--backend vllm --layout E --re 5 --slo=ttft:1 --lora-name a b --strict");
         let (own, rest) = split(&args).unwrap();
-        assert_eq!((own.text("layout"), own.text("slo")), (Some("E"), Some("ttft:1")));
+        assert_eq!(
+            (own.text("layout"), own.text("slo")),
+            (Some("E"), Some("ttft:1"))
+        );
         assert!(implies_strict(&own));
         let rest: Vec<&str> = rest.iter().map(|word| word.as_str()).collect();
-        assert_eq!(rest, ["--backend", "vllm", "--re", "5", "--lora-name", "a", "b"]);
+        assert_eq!(
+            rest,
+            ["--backend", "vllm", "--re", "5", "--lora-name", "a", "b"]
+        );
     }
 
     #[test]

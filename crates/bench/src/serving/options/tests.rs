@@ -12,11 +12,13 @@ fn seed_echo(file: &str, start: &str) -> Option<String> {
         println!("skipped: there is no {path}");
         return None;
     };
-    let entry = entries.flatten().find(|entry| {
-        entry.file_name().to_string_lossy().starts_with(file)
-    })?;
+    let entry = entries
+        .flatten()
+        .find(|entry| entry.file_name().to_string_lossy().starts_with(file))?;
     let text = std::fs::read_to_string(entry.path()).unwrap();
-    text.lines().find_map(|line| line.strip_prefix(start)).map(str::to_owned)
+    text.lines()
+        .find_map(|line| line.strip_prefix(start))
+        .map(str::to_owned)
 }
 
 #[test]
@@ -46,10 +48,21 @@ fn the_echo_of_the_lmdeploy_client_is_that_of_the_seeds() {
 
 #[test]
 fn prefixes_are_accepted_as_the_seeds_use_them() {
-    let options = parse("--num-prompt 7 --random-input 5 --random-output=6 --request-rate 20").unwrap();
+    let options =
+        parse("--num-prompt 7 --random-input 5 --random-output=6 --request-rate 20").unwrap();
     assert_eq!(options.count("num-prompts"), Some(7));
-    assert_eq!((options.count("random-input-len"), options.count("random-output-len")), (Some(5), Some(6)));
-    assert!(options.echo().contains("request_rate=20.0, use_trace_timestamps=False, "));
+    assert_eq!(
+        (
+            options.count("random-input-len"),
+            options.count("random-output-len")
+        ),
+        (Some(5), Some(6))
+    );
+    assert!(
+        options
+            .echo()
+            .contains("request_rate=20.0, use_trace_timestamps=False, ")
+    );
     assert!(matches!(parse("--gsp-num 3"), Err(ServingError::Flags(_))));
 }
 
@@ -57,12 +70,25 @@ fn prefixes_are_accepted_as_the_seeds_use_them() {
 fn the_seed_and_the_layout_follow_the_release() {
     let facts = |line: &str| {
         let options = parse(line).unwrap();
-        (options.given.integer("seed"), options.layout, options.release.to_string())
+        (
+            options.given.integer("seed"),
+            options.layout,
+            options.release.to_string(),
+        )
     };
     assert_eq!(facts("--host h"), (Some(1), Layout::C, "0.5.6".to_owned()));
-    assert_eq!(facts("--reference 0.5.23"), (Some(42), Layout::E, "0.5.23".to_owned()));
-    assert_eq!(facts("--layout E"), (Some(42), Layout::E, "0.5.23".to_owned()));
-    assert_eq!(facts("--layout A --seed 7"), (Some(7), Layout::A, "0.5.3".to_owned()));
+    assert_eq!(
+        facts("--reference 0.5.23"),
+        (Some(42), Layout::E, "0.5.23".to_owned())
+    );
+    assert_eq!(
+        facts("--layout E"),
+        (Some(42), Layout::E, "0.5.23".to_owned())
+    );
+    assert_eq!(
+        facts("--layout A --seed 7"),
+        (Some(7), Layout::A, "0.5.3".to_owned())
+    );
     assert_eq!(facts("--layout C --reference 0.5.12").1, Layout::C);
 }
 
@@ -79,7 +105,10 @@ fn usage_errors_have_their_code_and_words() {
         ("--gsp-zipf-alpha 1.5", "only meaningful with"),
         ("--find-max-rate", "--slo"),
         ("--reference 9.9.9", "not a release"),
-        ("--profile-prefill-url a --profile-decode-url b", "not allowed with"),
+        (
+            "--profile-prefill-url a --profile-decode-url b",
+            "not allowed with",
+        ),
         ("loose", "unrecognized arguments"),
         ("--attainment 2", "share between 0 and 1"),
     ] {
@@ -94,5 +123,12 @@ fn usage_errors_have_their_code_and_words() {
 fn new_options_ask_for_strictness() {
     assert!(!parse("--layout E --goodput ttft:5").unwrap().strict);
     assert!(parse("--slo ttft:200,tpot:20").unwrap().strict);
-    assert_eq!(parse("--slo ttft:200,tpot:20").unwrap().objectives.unwrap().to_string(), "ttft:200 tpot:20");
+    assert_eq!(
+        parse("--slo ttft:200,tpot:20")
+            .unwrap()
+            .objectives
+            .unwrap()
+            .to_string(),
+        "ttft:200 tpot:20"
+    );
 }

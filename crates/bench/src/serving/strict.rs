@@ -1,0 +1,385 @@
+//! A run measured properly: deadlines kept, failures counted, everything recorded.
+
+use super::compat::output_file;
+use super::error::ServingError;
+use super::interrupts;
+use super::live::LiveView;
+use super::max_rate;
+use super::options::Options;
+use super::prepare::{Prepared, prepare};
+use super::profile::Profile;
+use super::progress::{ProgressBar, Silence};
+use super::provenance::{dataset_digest, provenance};
+use super::record_file::{self, RecordFile, Recorded, RunIdentity};
+use super::run::{client, flush, server_info, threads};
+use super::schedule::{Schedule, ramp};
+use super::strict_result::StrictResult;
+use super::surroundings::Surroundings;
+use super::warm_up::{WarmUp, warm_up};
+use crate::client::Client;
+use crate::dataset::Row;
+use crate::load::{self, Load, LoadOutcome, Onlooker};
+use crate::measure::own::ClientHealth;
+use crate::measure::strict::StrictFigures;
+use crate::record::RequestRecord;
+use crate::result::{Style, append};
+use crate::stop::StopRules;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Runs the benchmark; what the process returns.
+pub(super) fn serve(
+    mut options: Options,
+    surroundings: &mut Surroundings<'_>,
+) -> Result<u8, ServingError> {
+    if options.own.given("ramp") && ramp(&options).is_none() {
+        let reason = "argument --ramp: expected FROM:TO:SECONDS, all greater than 0";
+        return Err(ServingError::Usage(reason.to_owned()));
+    }
+    let prepared = prepare(&mut options, surroundings)?;
+    let rows: Vec<Arc<Row>> = prepared.dataset.rows.iter().cloned().map(Arc::new).collect();
+    if options.own.switch("find-max-rate") {
+        return max_rate::search(&options, &prepared, &rows, surroundings);
+    }
+    let run = StrictRun::new(&options, &prepared, rows)?;
+    let result = run.execute(surroundings)?;
+    conclude(&options, &prepared, result, surroundings)
+}
+
+/// Prints and writes a result; what the process returns.
+fn conclude(
+    options: &Options,
+    prepared: &Prepared,
+    mut result: StrictResult,
+    surroundings: &mut Surroundings<'_>,
+) -> Result<u8, ServingError> {
+    surroundings.show(&result.table());
+    for warning in result.warnings() {
+        surroundings.warn(&format!("warning: {warning}"));
+    }
+    let path = output_file(options);
+    let written = append(&path, &result.line(options).text(Style::Valid))
+        .map_err(|source| ServingError::Output { path, source });
+    super::page::write_strict(options, prepared, &result, surroundings)?;
+    written?;
+    if let Some(trouble) = result.record_trouble.take() {
+        return Err(trouble);
+    }
+    if result.interrupted {
+        let waiting = result.total_rows - result.figures.sent.min(result.total_rows);
+        surroundings.warn(&format!(
+            "interrupted: {} requests are done, {waiting} were not sent{}",
+            result.figures.completed,
+            result.resume_hint(),
+        ));
+        return Ok(130);
+    }
+    let most = options.own.float("fail-above").unwrap_or(0.0);
+    let failed = result.figures.failed_share() > most || result.figures.completed == 0;
+    Ok(u8::from(failed))
+}
+
+/// The state of the prefix cache when the load began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CacheState {
+    /// Emptied.
+    Flushed,
+    /// Filled with every prompt of the load.
+    Filled,
+    /// Whatever it was.
+    Unknown,
+    /// Should have been emptied, but the server did not.
+    NotFlushed,
+}
+
+impl CacheState {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Flushed => "cold (flushed)",
+            Self::Filled => "warm (prompts sent before)",
+            Self::Unknown => "as it was",
+            Self::NotFlushed => "unknown (flush refused)",
+        }
+    }
+}
+
+/// One strict run over rows at the options' rate.
+pub(super) struct StrictRun<'a> {
+    pub(super) options: &'a Options,
+    pub(super) prepared: &'a Prepared,
+    pub(super) rows: Vec<Arc<Row>>,
+    pub(super) identity: RunIdentity,
+    pub(super) rate: f64,
+    pub(super) quiet: bool,
+    records: Option<PathBuf>,
+    earlier: Vec<RequestRecord>,
+}
+
+impl<'a> StrictRun<'a> {
+    pub(super) fn new(
+        options: &'a Options,
+        prepared: &'a Prepared,
+        rows: Vec<Arc<Row>>,
+    ) -> Result<Self, ServingError> {
+        let identity = RunIdentity {
+            dataset: dataset_digest(&rows),
+            tokenizer: prepared.vocabulary.fingerprint().to_owned(),
+            backend: prepared.backend.name().to_owned(),
+            model: prepared.model.clone(),
+            rows: rows.len(),
+        };
+        let mut run = Self {
+            options,
+            prepared,
+            rows,
+            identity,
+            rate: options.given.float("request-rate").unwrap_or(f64::INFINITY),
+            quiet: false,
+            records: Some(record_path(options)).flatten(),
+            earlier: Vec::new(),
+        };
+        if let Some(path) = options.own.text("resume") {
+            run.take_up(Path::new(path))?;
+        }
+        Ok(run)
+    }
+
+    /// A run over the same rows at another rate, of which nothing is kept.
+    pub(super) fn at_rate(&self, rate: f64, rows: &[Arc<Row>]) -> Self {
+        Self {
+            options: self.options,
+            prepared: self.prepared,
+            rows: rows.to_vec(),
+            identity: self.identity.clone(),
+            rate,
+            quiet: true,
+            records: None,
+            earlier: Vec::new(),
+        }
+    }
+
+    fn take_up(&mut self, path: &Path) -> Result<(), ServingError> {
+        let (identity, records) = record_file::read(path)?;
+        if identity != self.identity {
+            let reason = "it is of another dataset, tokenizer, backend or model".to_owned();
+            return Err(ServingError::Resume { path: path.to_owned(), reason });
+        }
+        self.earlier = records;
+        self.records = Some(path.to_owned());
+        Ok(())
+    }
+
+    /// Warm-up, cache, load, figures.
+    pub(super) fn execute(mut self, surroundings: &mut Surroundings<'_>) -> Result<StrictResult, ServingError> {
+        let options = self.options;
+        self.repeat_rows();
+        let schedule = Schedule::at(options, &self.rows, self.prepared.streams.clone(), self.rate);
+        let info_before = server_info(options, self.prepared);
+        let mut client = client(options, self.prepared)?;
+        let watch = interrupts::watch(client.interrupter(), surroundings.catch_interrupts);
+        let warm = warm_up(options, &self.rows, schedule.gate, &mut client, surroundings)?;
+        let cache = self.set_cache(&mut client, surroundings)?;
+        let profile = Profile::of(options, &self.prepared.control, surroundings);
+        profile.start(options, surroundings);
+        let mut file = self.record_file()?;
+        let (usage, began) = (crate::os::process_usage(), Instant::now());
+        let (rate, gate) = (schedule.rate, schedule.gate);
+        let outcome = self.put_load(schedule, &mut client, file.as_mut(), surroundings);
+        let spent = (usage, crate::os::process_usage());
+        let wall = began.elapsed();
+        profile.stop(options, surroundings);
+        drop(watch);
+        let own = client.finish();
+        let health = ClientHealth::of(&own, &outcome.records, spent, (wall, threads(options)));
+        let info_after = server_info(options, self.prepared);
+        let record_trouble = file.and_then(|mut file| file.check().err());
+        self.result(outcome, (rate, gate), (warm, cache, health), (info_before, info_after), record_trouble)
+    }
+
+    /// With a duration, the dataset is sent again and again.
+    fn repeat_rows(&mut self) {
+        let Some(seconds) = self.options.own.float("duration") else { return };
+        let enough = match self.rate {
+            rate if rate.is_finite() => (rate * seconds * 1.5) as usize + 100,
+            _ => self.rows.len() * 100,
+        };
+        self.rows = self.rows.iter().cycle().take(enough.max(self.rows.len())).cloned().collect();
+    }
+
+    /// Brings the prefix cache into the state that is asked for.
+    fn set_cache(
+        &self,
+        client: &mut Client,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<CacheState, ServingError> {
+        let wanted = self.options.own.text("cache");
+        let flushes = self.options.given.switch("flush-cache") || wanted == Some("cold");
+        match (wanted, flushes) {
+            (Some("warm"), _) => {
+                self.fill_cache(client, surroundings);
+                Ok(CacheState::Filled)
+            }
+            (_, true) => flush(self.options, self.prepared).map(|()| CacheState::Flushed),
+            (Some("as-is"), _) => Ok(CacheState::Unknown),
+            // Nobody asked: cold is what most people mean, if the server can be made so.
+            _ if self.prepared.backend.is_sglang() || self.prepared.backend.is_vllm() => {
+                let flushed = flush(self.options, self.prepared).is_ok();
+                Ok(if flushed { CacheState::Flushed } else { CacheState::NotFlushed })
+            }
+            _ => Ok(CacheState::Unknown),
+        }
+    }
+
+    /// Sends every prompt once for a single token.
+    fn fill_cache(&self, client: &mut Client, surroundings: &mut Surroundings<'_>) {
+        surroundings.say("Filling the prefix cache with every prompt...");
+        let rows: Vec<Arc<Row>> = self
+            .rows
+            .iter()
+            .map(|row| {
+                let mut row = Row::clone(row);
+                row.asked.output_tokens = 1;
+                Arc::new(row)
+            })
+            .collect();
+        let load = Load {
+            rows: &rows,
+            adapters: &[],
+            pace: Box::new(crate::pace::Closed { concurrency: 16 }),
+            gate: None,
+            stop: StopRules::default(),
+            skip: &|_| false,
+        };
+        load::run(client, load, &mut Silence);
+    }
+
+    fn record_file(&self) -> Result<Option<RecordFile>, ServingError> {
+        let Some(path) = &self.records else { return Ok(None) };
+        if self.options.own.given("resume") {
+            return RecordFile::append(path).map(Some);
+        }
+        RecordFile::create(path, &self.identity).map(Some)
+    }
+
+    fn put_load(
+        &self,
+        schedule: Schedule,
+        client: &mut Client,
+        file: Option<&mut RecordFile>,
+        surroundings: &mut Surroundings<'_>,
+    ) -> LoadOutcome {
+        let rounds = |row: usize| self.rows[row].rounds();
+        let done: BTreeSet<usize> = record_file::finished_rows(&self.earlier, rounds);
+        let own = &self.options.own;
+        let load = Load {
+            rows: &self.rows,
+            adapters: &schedule.adapters,
+            pace: schedule.pace,
+            gate: schedule.gate,
+            stop: StopRules {
+                count: None,
+                seconds: own.float("duration"),
+                failed_share: own.float("stop-failed-share"),
+            },
+            skip: &|row| done.contains(&row),
+        };
+        let mut onlook = |inner: &mut dyn Onlooker, client: &mut Client, load| {
+            load::run(client, load, &mut Recorded { file, inner })
+        };
+        if self.quiet || self.options.given.switch("disable-tqdm") {
+            return onlook(&mut Silence, client, load);
+        }
+        if own.switch("live") && surroundings.terminal {
+            if let Ok(mut view) = LiveView::open(self.rows.len() - done.len(), client.tokens()) {
+                let outcome = onlook(&mut view, client, load);
+                view.close();
+                return outcome;
+            }
+        }
+        let mut bar = ProgressBar::new(&mut surroundings.err, self.rows.len() - done.len(), &rounds);
+        let outcome = onlook(&mut bar, client, load);
+        bar.close();
+        outcome
+    }
+
+    fn result(
+        self,
+        outcome: LoadOutcome,
+        (rate, gate): (Option<f64>, Option<usize>),
+        (warm_up, cache, health): (WarmUp, CacheState, ClientHealth),
+        server: (Option<Value>, Option<Value>),
+        record_trouble: Option<ServingError>,
+    ) -> Result<StrictResult, ServingError> {
+        let (options, prepared) = (self.options, self.prepared);
+        let resumed = self.earlier.len();
+        let mut records = shifted(self.earlier, outcome.started);
+        records.extend(outcome.records);
+        let figures = StrictFigures::of(
+            &records,
+            prepared.backend,
+            &prepared.vocabulary,
+            options.objectives.as_ref(),
+        );
+        Ok(StrictResult {
+            figures,
+            records,
+            rate,
+            gate,
+            pace: pace_words(options, rate, gate),
+            warm_up,
+            cache,
+            health,
+            server,
+            provenance: provenance(options, prepared, &self.identity.dataset),
+            backend: prepared.backend,
+            resumed,
+            total_rows: self.rows.len(),
+            interrupted: outcome.interrupted,
+            stopped: outcome.stopped,
+            record_file: self.records,
+            record_trouble,
+        })
+    }
+}
+
+/// The records of an earlier run, put right before this one so that both make one time line.
+fn shifted(mut earlier: Vec<RequestRecord>, started: crate::clock::Nanos) -> Vec<RequestRecord> {
+    let last = earlier.iter().map(|record| record.finished.0).max().unwrap_or(0);
+    let shift = |moment: &mut crate::clock::Nanos| moment.0 = (moment.0 + started.0).saturating_sub(last);
+    for record in &mut earlier {
+        shift(&mut record.scheduled);
+        shift(&mut record.released);
+        shift(&mut record.sent);
+        shift(&mut record.finished);
+        record.connected.iter_mut().for_each(shift);
+        record.first_byte.iter_mut().for_each(shift);
+        record.chunks.iter_mut().for_each(|chunk| shift(&mut chunk.at));
+    }
+    earlier
+}
+
+fn pace_words(options: &Options, rate: Option<f64>, gate: Option<usize>) -> String {
+    if options.own.given("ramp") {
+        return "ramp".to_owned();
+    }
+    match (rate, gate) {
+        (None, _) => "trace".to_owned(),
+        (Some(rate), _) if rate.is_finite() => {
+            options.own.text("pace").unwrap_or("poisson").to_owned()
+        }
+        (_, Some(_)) => "closed loop".to_owned(),
+        _ => "all at once".to_owned(),
+    }
+}
+
+/// Where records go: beside the result, unless somewhere else or nowhere.
+fn record_path(options: &Options) -> Option<PathBuf> {
+    match options.own.text("records") {
+        Some("-" | "none") => None,
+        Some(path) => Some(path.into()),
+        None => Some(output_file(options).with_extension("records.jsonl")),
+    }
+}

@@ -1,0 +1,258 @@
+//! What a strict run came to: its table, its warnings, its result line.
+
+use super::error::ServingError;
+use super::options::Options;
+use super::strict::CacheState;
+use super::warm_up::WarmUp;
+use crate::client::Backend;
+use crate::layout::{StrictHeading, strict_table};
+use crate::measure::own::ClientHealth;
+use crate::measure::reference::Spread;
+use crate::measure::strict::StrictFigures;
+use crate::record::RequestRecord;
+use crate::result::ResultLine;
+use crate::stop::Stopped;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Hits above this share in a run that began cold are worth a word.
+const NOT_COLD: f64 = 0.01;
+/// A rate missed by more than this share is worth a word.
+const RATE_MISSED: f64 = 0.05;
+/// Prompt lengths that differ by more than this share are worth a word.
+const LENGTH_MISSED: f64 = 0.01;
+
+/// A strict run, measured.
+pub(super) struct StrictResult {
+    pub(super) figures: StrictFigures,
+    pub(super) records: Vec<RequestRecord>,
+    pub(super) rate: Option<f64>,
+    pub(super) gate: Option<usize>,
+    pub(super) pace: String,
+    pub(super) warm_up: WarmUp,
+    pub(super) cache: CacheState,
+    pub(super) health: ClientHealth,
+    /// What the server said about itself before and after.
+    pub(super) server: (Option<Value>, Option<Value>),
+    pub(super) provenance: Value,
+    pub(super) backend: Backend,
+    /// Records taken over from an interrupted run.
+    pub(super) resumed: usize,
+    pub(super) total_rows: usize,
+    pub(super) interrupted: bool,
+    pub(super) stopped: Option<Stopped>,
+    pub(super) record_file: Option<PathBuf>,
+    pub(super) record_trouble: Option<ServingError>,
+}
+
+impl StrictResult {
+    pub(super) fn table(&self) -> String {
+        let heading = StrictHeading {
+            backend: self.backend.name(),
+            pace: &self.pace,
+            rate: self.rate,
+            max_concurrency: self.gate.map(|gate| gate as u64),
+            cache: self.cache.words(),
+            embedding: self.backend.is_embedding(),
+        };
+        strict_table(&heading, &self.figures, &self.health)
+    }
+
+    /// How to go on with an interrupted run.
+    pub(super) fn resume_hint(&self) -> String {
+        match &self.record_file {
+            Some(path) => format!("; go on with --resume {}", path.display()),
+            None => String::new(),
+        }
+    }
+
+    /// What a reader of the figures should know.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let figures = &self.figures;
+        let mut warnings = Vec::new();
+        if figures.failed() > 0 {
+            let reasons: Vec<String> =
+                figures.failures.iter().map(|(name, count)| format!("{count} × {name}")).collect();
+            let (failed, sent) = (figures.failed(), figures.sent);
+            warnings.push(format!("{failed} of {sent} requests failed: {}", reasons.join(", ")));
+        }
+        if self.health.is_limited() {
+            let limits = self.health.limits.join(", ");
+            warnings.push(format!("the client was the limit, not the server: {limits}"));
+        }
+        if let Some(rate) = self.rate.filter(|rate| rate.is_finite())
+            && (figures.achieved_rate / rate - 1.0).abs() > RATE_MISSED
+            && figures.sent > 50
+        {
+            warnings.push(format!(
+                "the achieved rate of {:.2} req/s is not the target of {rate} req/s",
+                figures.achieved_rate
+            ));
+        }
+        if let (CacheState::Flushed, Some(hits)) = (self.cache, &figures.cache)
+            && hits.rate() > NOT_COLD
+        {
+            warnings.push(format!(
+                "{:.1} % of prompt tokens were found in a prefix cache that began cold: prompts of \
+                 this load share prefixes",
+                hits.rate() * 100.0
+            ));
+        }
+        if let Some(actual) = figures.input_actual
+            && (actual as f64 / figures.input_nominal.max(1) as f64 - 1.0).abs() > LENGTH_MISSED
+        {
+            warnings.push(format!(
+                "prompts have {actual} tokens by the server and {} by the dataset",
+                figures.input_nominal
+            ));
+        }
+        if !self.warm_up.steady {
+            warnings.push("the server was not steady when the load began".to_owned());
+        }
+        if let Some(stopped) = self.stopped {
+            let why = match stopped {
+                Stopped::Count => "enough requests",
+                Stopped::Time => "the time was up",
+                Stopped::Failures => "too many requests failed",
+            };
+            warnings.push(format!("the load was stopped early: {why}"));
+        }
+        warnings
+    }
+
+    pub(super) fn line(&self, options: &Options) -> ResultLine {
+        let mut line = ResultLine::default();
+        line.add("mode", "strict");
+        line.add("tag", options.given.text("tag").map(str::to_owned));
+        line.add("backend", self.backend.name());
+        line.add("dataset_name", options.given.text("dataset-name").unwrap_or_default());
+        line.add("pace", self.pace.as_str());
+        match self.rate {
+            Some(rate) => line.add_float("request_rate", rate),
+            None => line.add("request_rate", "trace"),
+        }
+        line.add_float("achieved_request_rate", self.figures.achieved_rate);
+        line.add("max_concurrency", self.gate);
+        self.add_counts(&mut line);
+        self.add_times(&mut line);
+        self.add_rest(&mut line);
+        line.add("provenance", self.provenance.clone());
+        line.add("server_info", json!({ "before": self.server.0, "after": self.server.1 }));
+        line.add("warnings", self.warnings());
+        line
+    }
+
+    fn add_counts(&self, line: &mut ResultLine) {
+        let figures = &self.figures;
+        line.add_float("duration", figures.duration);
+        line.add("sent", figures.sent);
+        line.add("completed", figures.completed);
+        line.add("failed", figures.failed());
+        let failures: serde_json::Map<String, Value> =
+            figures.failures.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
+        line.add("failures", failures);
+        line.add("interrupted", self.interrupted);
+        line.add("resumed_records", self.resumed);
+        line.add("total_input_tokens_dataset", figures.input_nominal);
+        line.add("total_input_tokens_server", figures.input_actual);
+        line.add("total_output_tokens", figures.output);
+        let sources: Vec<&str> = figures.output_sources.iter().map(|source| source.name()).collect();
+        line.add("output_tokens_counted_by", sources);
+        line.add_float("request_throughput", figures.per_second(figures.completed as u64));
+        line.add_float("input_throughput", figures.per_second(figures.input()));
+        line.add_float("output_throughput", figures.per_second(figures.output));
+        line.add_float("total_throughput", figures.per_second(figures.input() + figures.output));
+        line.add_float("max_output_tokens_per_s", figures.peak_output);
+        line.add("max_concurrent_requests", figures.peak_requests);
+        line.add_float("concurrency", figures.concurrency);
+        line.add("accept_length", figures.accept_length);
+    }
+
+    fn add_times(&self, line: &mut ResultLine) {
+        let figures = &self.figures;
+        let spreads: [(&str, &Spread); 7] = [
+            ("scheduled_e2e_latency", &figures.scheduled_e2e),
+            ("e2e_latency", &figures.e2e),
+            ("scheduled_ttft", &figures.scheduled_ttft),
+            ("ttft", &figures.ttft),
+            ("tpot", &figures.tpot),
+            ("itl", &figures.itl),
+            ("queue", &figures.queue),
+        ];
+        for (name, spread) in spreads {
+            let values = [
+                ("mean", spread.mean),
+                ("median", spread.median),
+                ("std", spread.deviation),
+                ("p90", spread.p90),
+                ("p95", spread.p95),
+                ("p99", spread.p99),
+                ("max", spread.max),
+            ];
+            for (kind, value) in values {
+                line.add_float(format!("{kind}_{name}_ms"), value);
+            }
+        }
+    }
+
+    fn add_rest(&self, line: &mut ResultLine) {
+        let figures = &self.figures;
+        let goodput = figures.goodput.as_ref().map(|goodput| {
+            let by_objective: serde_json::Map<String, Value> = goodput
+                .by_objective
+                .iter()
+                .map(|(key, share)| (key.name().to_owned(), json!(share)))
+                .collect();
+            json!({
+                "objectives": goodput.objectives,
+                "request_goodput": goodput.per_second,
+                "attainment": goodput.attainment,
+                "attainment_by_objective": by_objective,
+            })
+        });
+        line.add("goodput", goodput);
+        let steady = figures.steady.map(|steady| {
+            json!({
+                "seconds": steady.seconds,
+                "least_under_way": steady.threshold,
+                "concurrency": steady.concurrency,
+                "request_throughput": steady.request_throughput,
+                "output_throughput": steady.output_throughput,
+            })
+        });
+        line.add("steady_state", steady);
+        let hits = figures.cache.as_ref();
+        line.add(
+            "prefix_cache",
+            json!({
+                "at_start": self.cache.words(),
+                "hit_rate": hits.map(crate::measure::cache::CacheHits::rate),
+                "cached_tokens": hits.map(|hits| hits.cached_tokens),
+            }),
+        );
+        let health = &self.health;
+        line.add(
+            "client",
+            json!({
+                "limited": health.is_limited(),
+                "limits": health.limits,
+                "p99_read_lag_ms": health.read_lag * 1e3,
+                "p99_send_lag_ms": health.send_lag * 1e3,
+                "cpu_seconds": health.cpu,
+                "busy_share": health.busy,
+                "peak_memory_bytes": health.memory,
+                "kernel_stamped_share": health.stamped,
+                "threads": health.threads,
+            }),
+        );
+        line.add(
+            "warm_up",
+            json!({
+                "requests": self.warm_up.requests,
+                "rounds": self.warm_up.rounds,
+                "steady": self.warm_up.steady,
+                "median_ttft_ms": self.warm_up.first_tokens.iter().map(|s| s * 1e3).collect::<Vec<_>>(),
+            }),
+        );
+    }
+}
