@@ -1,5 +1,6 @@
 // Small integer tables, and rows gathered by index: tokens, pages, embeddings, hidden states.
 #include "common/bf16.cuh"
+#include "common/order.cuh"
 
 struct ResolveParams {
     const uint32_t* staged;
@@ -8,6 +9,7 @@ struct ResolveParams {
     uint32_t tokens;
 };
 
+// Opens a step: launched when everything before it has ended, so that what later kernels read early is there.
 extern "C" __global__ void resolve_tokens(const __grid_constant__ ResolveParams p) {
     begin_after_predecessor();
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -63,12 +65,17 @@ struct GatherParams {
     uint32_t x_stride;
     uint32_t out_stride;
     uint32_t width;
+    uint32_t pieces;
 };
 
 // One block a row. Serves the embedding too: its table is a matrix like any other.
-extern "C" __global__ void gather_rows(const __grid_constant__ GatherParams p) {
+extern "C" __global__ void __launch_bounds__(256) gather_rows(const __grid_constant__ GatherParams p) {
     begin_after_predecessor();
     const bf16* from = p.x + static_cast<size_t>(p.indices[blockIdx.x]) * p.x_stride;
     bf16* to = p.out + static_cast<size_t>(blockIdx.x) * p.out_stride;
-    for (uint32_t i = threadIdx.x * 8; i < p.width; i += blockDim.x * 8) store8(to + i, load8(from + i));
+    if (p.pieces) {
+        for (uint32_t i = threadIdx.x * 8; i < p.width; i += blockDim.x * 8) store8(to + i, load8(from + i));
+    } else {
+        for (uint32_t i = threadIdx.x; i < p.width; i += blockDim.x) to[i] = from[i];
+    }
 }

@@ -1,5 +1,6 @@
 // Changes of logits before sampling: single additions, and penalties for tokens that were produced.
 #include "common/bf16.cuh"
+#include "common/order.cuh"
 #include "common/sample_params.cuh"
 
 struct EditParams {

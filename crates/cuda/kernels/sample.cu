@@ -3,6 +3,7 @@
 // One block a row. Which tokens are kept is found by a radix selection over the ordered bits of the scaled logits: three
 // passes narrow the cut to one key, with counts and fixed-point masses so that every run adds up to the same bits.
 #include "common/bf16.cuh"
+#include "common/order.cuh"
 #include "common/philox.cuh"
 #include "common/reduce.cuh"
 #include "common/sample_params.cuh"
@@ -22,7 +23,7 @@ constexpr int kThreads = 1024;
 constexpr int kBins = 2048;
 constexpr uint32_t kAll = 0xffffffffu;
 // Masses are shares of the total in steps of 2^-44: the sum of a vocabulary fits 64 bits with room.
-constexpr float kMassUnit = 17592186044416.0f;
+constexpr double kMassUnit = 17592186044416.0;
 
 // Unsigned integers in the order of floats.
 __device__ __forceinline__ uint32_t ordered(float value) {
@@ -72,14 +73,18 @@ struct Histogram {
 struct Row {
     const float* logits;
     uint32_t vocabulary;
-    float inverse_temperature;
+    // Zero when the largest logit wins.
+    float temperature;
     float max;
-    float mass_scale;
+    double mass_scale;
 
-    __device__ float scaled(uint32_t token) const { return logits[token] * inverse_temperature; }
+    // Minus zero counts as zero.
+    __device__ float scaled(uint32_t token) const {
+        return (temperature > 0.0f ? logits[token] / temperature : logits[token]) + 0.0f;
+    }
 
     __device__ unsigned long long mass(float scaled) const {
-        return static_cast<unsigned long long>(__expf(scaled - max) * mass_scale);
+        return static_cast<unsigned long long>(expf(scaled - max) * mass_scale);
     }
 };
 
@@ -167,9 +172,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) sample(const __grid_const
     __shared__ uint32_t warps[32];
     begin_after_predecessor();
     const SampleParams params = p.params[blockIdx.x];
-    Row row{p.logits + static_cast<size_t>(blockIdx.x) * p.stride, p.vocabulary, 1.0f, 0.0f, 0.0f};
+    Row row{p.logits + static_cast<size_t>(blockIdx.x) * p.stride, p.vocabulary, params.temperature, 0.0f, 0.0};
     const bool greedy = params.temperature <= 0.0f;
-    if (!greedy) row.inverse_temperature = 1.0f / params.temperature;
     const bool keeps_all = params.top_k == kAll && params.top_p >= 1.0f && params.min_p <= 0.0f;
     Cut cut{0, kAll};
     float floor = -INFINITY;
@@ -178,9 +182,9 @@ extern "C" __global__ void __launch_bounds__(kThreads) sample(const __grid_const
         for (uint32_t token = threadIdx.x; token < p.vocabulary; token += kThreads) max = fmaxf(max, row.scaled(token));
         row.max = block_max(max, sums);
         for (uint32_t token = threadIdx.x; token < p.vocabulary; token += kThreads) {
-            sum += __expf(row.scaled(token) - row.max);
+            sum += expf(row.scaled(token) - row.max);
         }
-        row.mass_scale = kMassUnit / block_sum(sum, sums);
+        row.mass_scale = kMassUnit / static_cast<double>(block_sum(sum, sums));
         cut = find_cut(row, histogram, params, static_cast<unsigned long long>(kMassUnit));
         if (params.min_p > 0.0f) floor = row.max + logf(params.min_p);
     }

@@ -12,11 +12,12 @@ use ops::{
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
-use crate::blas::{Blas, Product};
 use crate::context::Context;
 use crate::driver::check;
 use crate::launch::Functions;
+use crate::launch::attend::Attention;
 use crate::library::{self, Absent};
+use crate::linear::{DeviceWeight, Product, Products};
 use crate::module::{self, Modules};
 use crate::transfer::{CudaReadback, CudaStaging};
 use crate::{graph, memory};
@@ -47,7 +48,8 @@ pub struct CudaDevice {
     info: DeviceInfo,
     pub(crate) context: Arc<Context>,
     pub(crate) functions: Functions,
-    blas: Blas,
+    pub(crate) attention: Attention,
+    products: Products,
     max_rows: usize,
 }
 
@@ -85,15 +87,20 @@ impl CudaDevice {
                 KvPrecision::F8E4M3 => DType::F8E4M3,
             },
         };
-        let functions = Functions::find(&Modules::load()?)?;
-        let blas = Blas::new(&context)?;
+        let modules = Modules::load()?;
         Ok(Self {
+            functions: Functions::find(&modules)?,
+            attention: Attention::new(&context, &modules, info.units)?,
+            products: Products::new(&context, &modules, info.units)?,
             info,
             context,
-            functions,
-            blas,
             max_rows: options.max_step_tokens,
         })
+    }
+
+    /// How products of a weight of this shape are computed, one line a row count; for people.
+    pub fn describe_products(&self, outputs: usize, inputs: usize) -> Vec<String> {
+        self.products.describe(outputs, inputs)
     }
 
     fn upload(&self, bytes: &[u8], what: &'static str) -> Result<Buffer, DeviceError> {
@@ -106,9 +113,9 @@ impl CudaDevice {
         Ok(buffer)
     }
 
-    fn weight<'w>(&self, weight: &'w Weight) -> Result<&'w Buffer, DeviceError> {
+    fn weight<'w>(&self, weight: &'w Weight) -> Result<&'w DeviceWeight, DeviceError> {
         weight
-            .layout::<Buffer>()
+            .layout::<DeviceWeight>()
             .ok_or_else(|| DeviceError::UnsupportedWeight {
                 device: self.info.name.clone(),
                 format: weight.format().to_string(),
@@ -149,9 +156,10 @@ impl Device for CudaDevice {
                 "weights",
             )?,
         };
-        self.blas
-            .choose(buffer.address(), rows, cols, self.max_rows)?;
-        Ok(Weight::plain(rows, cols, DType::BF16, buffer))
+        let bytes = buffer.bytes();
+        let weight = self.products.adopt(buffer, (rows, cols), self.max_rows)?;
+        let format = WeightFormat::Plain(DType::BF16);
+        Ok(Weight::new(rows, cols, format, bytes, Box::new(weight)))
     }
 
     fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {
@@ -218,19 +226,23 @@ impl Kernels for CudaDevice {
 
     fn embed(&self, op: Embed<'_>) -> Result<(), OpError> {
         op.check()?;
-        let table = self.weight(op.table)?.address() as u64;
+        let table = self.weight(op.table)?.buffer.address() as u64;
         self.launch_gather((table, op.table.cols()), op.ids, &op.out)
     }
 
     fn linear(&self, op: Linear<'_>) -> Result<(), OpError> {
         op.check()?;
-        let weight = self.weight(op.weight)?.address().cast_const();
-        Ok(self.blas.run(&Product {
+        if op.x.rows() == 0 {
+            return Ok(());
+        }
+        let weight = self.weight(op.weight)?;
+        let product = Product {
             x: op.x,
-            weight,
+            weight: weight.buffer.address() as u64,
             bias: op.bias,
             out: op.out,
-        })?)
+        };
+        Ok(self.products.run(&product, weight)?)
     }
 
     fn gather_rows(&self, op: GatherRows<'_>) -> Result<(), OpError> {

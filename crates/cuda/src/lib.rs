@@ -7,7 +7,6 @@
     reason = "driver calls and raw device addresses; every block says why it is sound"
 )]
 
-mod blas;
 mod context;
 mod device;
 mod driver;
@@ -15,8 +14,10 @@ mod event;
 mod graph;
 mod launch;
 mod library;
+mod linear;
 mod memory;
 mod module;
+mod tensor_map;
 mod transfer;
 
 pub use device::{CudaDevice, CudaOptions, KvPrecision};

@@ -1,4 +1,4 @@
-// Eight bf16 in one 16-byte access, and sums over a block.
+// Eight bf16 in one 16-byte access.
 #pragma once
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -35,12 +35,4 @@ __device__ __forceinline__ Bf16x8 pack8(const float (&values)[8]) {
         packed.pairs[i] = __floats2bfloat162_rn(values[2 * i], values[2 * i + 1]);
     }
     return packed;
-}
-
-// Lets the next kernel's launch begin, then waits until the previous kernel's results are visible.
-__device__ __forceinline__ void begin_after_predecessor() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
 }

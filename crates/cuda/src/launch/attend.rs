@@ -1,9 +1,16 @@
-use ops::{Attend, DeviceError, OpError};
-use tensor::DType;
+//! Attention: one kernel for sequences with few new tokens, one for those with many.
 
-use super::{Grid, launch};
+use std::sync::Arc;
+
+use ops::{Attend, DeviceError, OpError};
+use tensor::{Buffer, DType};
+
+use super::{Grid, HALF_ROOM, WHOLE_ROOM, launch};
+use crate::context::Context;
 use crate::device::CudaDevice;
+use crate::memory::allocate;
 use crate::module::{Function, Modules};
+use crate::tensor_map::{Boxes, TensorMap};
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -17,6 +24,9 @@ struct AttendParams {
     page_table: u64,
     sinks: u64,
     out: u64,
+    partial_sums: u64,
+    partial_scales: u64,
+    arrivals: u64,
     query_stride: u32,
     out_stride: u32,
     table_stride: u32,
@@ -24,29 +34,173 @@ struct AttendParams {
     page_size: u32,
     query_heads: u32,
     kv_heads: u32,
+    group: u32,
     head_dim: u32,
     window: u32,
-    fp8: u32,
+    few: u32,
+    workers: u32,
+    most_chunks: u32,
     scale: f32,
     soft_cap: f32,
 }
 
-/// The kernels of attention.
-pub(crate) struct AttendFunctions {
-    attend: Function,
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+struct TilesParams {
+    query: TensorMap,
+    keys: TensorMap,
+    values: TensorMap,
+    attend: AttendParams,
+    tokens: u32,
+    run: u32,
+    taken: u64,
 }
 
-impl AttendFunctions {
-    pub(crate) fn find(modules: &Modules) -> Result<Self, DeviceError> {
+/// Sizes that heads are rounded up to.
+const DIMS: [usize; 3] = [64, 128, 256];
+/// Columns of products, one for each query head of a group and new token.
+const COLUMNS: [usize; 2] = [8, 16];
+/// Positions of a unit of work, and units that come in even chunks.
+const UNIT: usize = 128;
+const EVEN: usize = 32;
+/// Rows of queries in a tile.
+const TILE_ROWS: usize = 128;
+/// Rows of a batch that the tile kernel can list.
+const MOST_ROWS: usize = 2048;
+/// Bytes for results of chunks.
+const PARTIALS: usize = 64 << 20;
+/// Key heads times workers.
+const MOST_SHARES: usize = 1 << 14;
+
+/// Chunks of a sequence of so many positions; kernels/attend/chunks.cuh has the same rule.
+fn chunks(positions: usize) -> usize {
+    let units = positions.div_ceil(UNIT).max(1);
+    if units <= EVEN {
+        return units;
+    }
+    let last = units - 1;
+    let octave = (last / EVEN).ilog2() as usize;
+    EVEN + 8 * octave + ((last >> (octave + 2)) & 7) + 1
+}
+
+/// The kernels of attention and the memory they share.
+pub(crate) struct Attention {
+    /// By size of heads, columns, and whether keys and values are narrow.
+    split: [[[Function; 2]; 2]; 3],
+    tiles: [Function; 3],
+    partials: Buffer,
+    arrivals: Buffer,
+    taken: Buffer,
+    units: usize,
+}
+
+impl Attention {
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        modules: &Modules,
+        units: usize,
+    ) -> Result<Self, DeviceError> {
+        let split = |dim: usize, columns: usize, kv: &str| {
+            let name = format!("attend_split_{dim}_{columns}_{kv}");
+            modules.find_with_shared(&name, split_room(dim))
+        };
+        let both = |dim, columns| Ok([split(dim, columns, "bf16")?, split(dim, columns, "fp8")?]);
+        let all = |dim| Ok([both(dim, COLUMNS[0])?, both(dim, COLUMNS[1])?]);
+        let tiles = |dim| modules.find_with_shared(&format!("attend_tiles_{dim}"), WHOLE_ROOM);
         Ok(Self {
-            attend: modules.find("attend")?,
+            split: [all(DIMS[0])?, all(DIMS[1])?, all(DIMS[2])?],
+            tiles: [tiles(DIMS[0])?, tiles(DIMS[1])?, tiles(DIMS[2])?],
+            partials: allocate(context, PARTIALS, "attention's partial results")?,
+            arrivals: allocate(context, MOST_SHARES * 4, "attention's arrivals")?,
+            taken: allocate(context, 8, "attention's tiles")?,
+            units,
         })
     }
 }
 
+fn split_room(dim: usize) -> usize {
+    if dim <= 128 { HALF_ROOM } else { WHOLE_ROOM }
+}
+
+/// What the launchers derive from an op.
+struct Shape {
+    /// Index into [`DIMS`] and the size there.
+    dim_index: usize,
+    dim: usize,
+    column_index: usize,
+    narrow: bool,
+    /// Rows with more new tokens go to the tile kernel; none do when it cannot take them.
+    few: usize,
+}
+
+impl Shape {
+    fn of(op: &Attend<'_>) -> Self {
+        let group = op.heads.group();
+        let dim_index = DIMS.iter().position(|&dim| dim >= op.heads.dim);
+        let dim_index =
+            dim_index.unwrap_or_else(|| panic!("heads of {} elements are too wide", op.heads.dim));
+        let column_index = usize::from(group > COLUMNS[0]);
+        let few = if tiles_take(op) {
+            (COLUMNS[column_index] / group).max(1)
+        } else {
+            u32::MAX as usize
+        };
+        Self {
+            dim_index,
+            dim: DIMS[dim_index],
+            column_index,
+            narrow: op.cache.dtype() == DType::F8E4M3,
+            few,
+        }
+    }
+}
+
+/// True when the copy engine can read queries, keys and values.
+fn tiles_take(op: &Attend<'_>) -> bool {
+    let even = |address: *const u8| (address as usize).is_multiple_of(16);
+    op.cache.dtype() == DType::BF16
+        && op.heads.dim.is_multiple_of(8)
+        && op.heads.group() <= TILE_ROWS
+        && op.batch.rows() <= MOST_ROWS
+        && op.query.stride().is_multiple_of(8)
+        && op.out.stride().is_multiple_of(2)
+        && (op.out.address() as usize).is_multiple_of(4)
+        && even(op.query.address())
+        && even(op.cache.keys().address())
+        && even(op.cache.values().address())
+}
+
 impl CudaDevice {
     pub(crate) fn launch_attend(&self, op: &Attend<'_>) -> Result<(), OpError> {
-        let params = AttendParams {
+        let shape = Shape::of(op);
+        if op.query.rows() == 0 {
+            return Ok(());
+        }
+        let params = self.attend_params(op, &shape);
+        let many = op.batch.max_query > shape.few;
+        // A batch of one long row has none with few new tokens.
+        if !many || op.batch.rows() > 1 {
+            self.launch_split(op, &shape, &params)?;
+        }
+        if many {
+            self.launch_tiles(op, &shape, &params)?;
+        }
+        Ok(())
+    }
+
+    fn attend_params(&self, op: &Attend<'_>, shape: &Shape) -> AttendParams {
+        let columns = COLUMNS[shape.column_index];
+        let most_chunks = chunks(op.batch.page_table.cols() * op.batch.page_size);
+        let scales = most_chunks * columns * 2 * 4;
+        let each = most_chunks * columns * shape.dim * 4 + scales;
+        let blocks = self.attention.units * if shape.dim <= 128 { 2 } else { 1 };
+        let shares = blocks
+            .min(PARTIALS / each)
+            .min(MOST_SHARES)
+            .max(op.heads.kv);
+        let workers = shares / op.heads.kv;
+        let partial_sums = self.attention.partials.address() as u64;
+        AttendParams {
             query: op.query.address() as u64,
             keys: op.cache.keys().address() as u64,
             values: op.cache.values().address() as u64,
@@ -56,6 +210,9 @@ impl CudaDevice {
             page_table: op.batch.page_table.address() as u64,
             sinks: op.sinks.map_or(0, |sinks| sinks.address() as u64),
             out: op.out.address() as u64,
+            partial_sums,
+            partial_scales: partial_sums + (workers * op.heads.kv * (each - scales)) as u64,
+            arrivals: self.attention.arrivals.address() as u64,
             query_stride: op.query.stride() as u32,
             out_stride: op.out.stride() as u32,
             table_stride: op.batch.page_table.stride() as u32,
@@ -63,18 +220,108 @@ impl CudaDevice {
             page_size: op.batch.page_size as u32,
             query_heads: op.heads.query as u32,
             kv_heads: op.heads.kv as u32,
+            group: op.heads.group() as u32,
             head_dim: op.heads.dim as u32,
             window: op.window.map_or(u32::MAX, |window| window as u32),
-            fp8: u32::from(op.cache.dtype() == DType::F8E4M3),
+            few: shape.few as u32,
+            workers: workers as u32,
+            most_chunks: most_chunks as u32,
             scale: op.scale,
             soft_cap: op.soft_cap.unwrap_or(0.0),
-        };
+        }
+    }
+
+    fn launch_split(
+        &self,
+        op: &Attend<'_>,
+        shape: &Shape,
+        params: &AttendParams,
+    ) -> Result<(), DeviceError> {
+        let function =
+            self.attention.split[shape.dim_index][shape.column_index][usize::from(shape.narrow)];
         let grid = Grid {
-            blocks: (op.query.rows(), op.heads.query, 1),
+            blocks: (params.workers as usize * op.heads.kv, 1, 1),
             threads: 128,
-            shared: 0,
+            shared: split_room(shape.dim),
         };
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        Ok(unsafe { launch(&self.context, self.functions.attend.attend, grid, &params) }?)
+        unsafe { launch(&self.context, function, grid, params) }
+    }
+
+    fn launch_tiles(
+        &self,
+        op: &Attend<'_>,
+        shape: &Shape,
+        params: &AttendParams,
+    ) -> Result<(), DeviceError> {
+        let (heads, group) = (op.heads, op.heads.group());
+        let keys_at_once = if shape.dim <= 128 { 128 } else { 64 };
+        let run = common_divisor(op.batch.page_size, keys_at_once);
+        let tokens = TILE_ROWS / group;
+        let cached = |address: u64| {
+            TensorMap::new(&Boxes {
+                address,
+                sizes: &[heads.dim as u64, heads.kv as u64, op.cache.slots() as u64],
+                strides: &[2 * heads.dim as u64, 2 * heads.kv_width() as u64],
+                shape: &[TensorMap::SLICE, 1, run as u32],
+            })
+        };
+        let tiles = TilesParams {
+            query: TensorMap::new(&Boxes {
+                address: params.query,
+                sizes: &[heads.dim as u64, heads.query as u64, op.query.rows() as u64],
+                strides: &[2 * heads.dim as u64, 2 * op.query.stride() as u64],
+                shape: &[TensorMap::SLICE, group as u32, tokens as u32],
+            })?,
+            keys: cached(params.keys)?,
+            values: cached(params.values)?,
+            attend: *params,
+            tokens: tokens as u32,
+            run: run as u32,
+            taken: self.attention.taken.address() as u64,
+        };
+        let most = (op.query.rows() / tokens + op.batch.rows()) * heads.kv;
+        let grid = Grid {
+            blocks: (most.min(self.attention.units), 1, 1),
+            threads: 384,
+            shared: WHOLE_ROOM,
+        };
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
+        unsafe {
+            launch(
+                &self.context,
+                self.attention.tiles[shape.dim_index],
+                grid,
+                &tiles,
+            )
+        }
+    }
+}
+
+fn common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chunks;
+
+    #[test]
+    fn the_number_of_chunks_grows_with_the_logarithm_of_long_sequences() {
+        for (positions, expected) in [
+            (0, 1),
+            (1, 1),
+            (128, 1),
+            (129, 2),
+            (4096, 32),
+            (4097, 33),
+            (4608, 33),
+            (4609, 34),
+            (8192, 40),
+            (8193, 41),
+            (131_072, 72),
+        ] {
+            assert_eq!(chunks(positions), expected, "{positions} positions");
+        }
     }
 }

@@ -2,7 +2,7 @@ use ops::op::{CountTokens, ResolveTokens, UpdatePages};
 use ops::{Activation, GatedActivation, OpError};
 use tensor::{View, ViewMut};
 
-use super::{Grid, launch};
+use super::{Grid, are_pieces, launch, launch_late};
 use crate::device::CudaDevice;
 
 #[derive(Clone, Copy)]
@@ -46,6 +46,7 @@ struct GatherParams {
     x_stride: u32,
     out_stride: u32,
     width: u32,
+    pieces: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -57,6 +58,7 @@ struct ActivationParams {
     out_stride: u32,
     width: u32,
     gelu: u32,
+    pieces: u32,
 }
 
 impl CudaDevice {
@@ -69,7 +71,7 @@ impl CudaDevice {
         };
         let grid = Grid::over(op.staged.cols(), 256);
         // SAFETY: the struct of the kernel; addresses come from checked views.
-        Ok(unsafe { launch(&self.context, self.functions.resolve_tokens, grid, &params) }?)
+        Ok(unsafe { launch_late(&self.context, self.functions.resolve_tokens, grid, &params) }?)
     }
 
     pub(crate) fn launch_update_pages(&self, op: &UpdatePages<'_>) -> Result<(), OpError> {
@@ -124,8 +126,12 @@ impl CudaDevice {
             x_stride: stride as u32,
             out_stride: out.stride() as u32,
             width: out.cols() as u32,
+            pieces: u32::from(are_pieces(
+                out.cols(),
+                &[(address, stride), (out.address() as u64, out.stride())],
+            )),
         };
-        let threads = (out.cols() / 8).next_multiple_of(32).clamp(32, 512);
+        let threads = (out.cols() / 8).next_multiple_of(32).clamp(32, 256);
         let grid = Grid::line(indices.cols(), threads);
         // SAFETY: the struct of the kernel; the caller's matrix has rows for all indices.
         Ok(unsafe { launch(&self.context, self.functions.gather_rows, grid, &params) }?)
@@ -133,17 +139,24 @@ impl CudaDevice {
 
     pub(crate) fn launch_gated_activation(&self, op: &GatedActivation<'_>) -> Result<(), OpError> {
         let width = op.out.cols();
+        let matrices = [
+            (op.gate_up.address() as u64, op.gate_up.stride()),
+            (op.out.address() as u64, op.out.stride()),
+        ];
+        let pieces = are_pieces(width, &matrices);
         let params = ActivationParams {
-            gate_up: op.gate_up.address() as u64,
-            out: op.out.address() as u64,
-            in_stride: op.gate_up.stride() as u32,
-            out_stride: op.out.stride() as u32,
+            gate_up: matrices[0].0,
+            out: matrices[1].0,
+            in_stride: matrices[0].1 as u32,
+            out_stride: matrices[1].1 as u32,
             width: width as u32,
             gelu: u32::from(op.activation == Activation::GeluTanh),
+            pieces: u32::from(pieces),
         };
-        let threads = (width / 8).next_multiple_of(32).min(256);
+        let units = if pieces { width / 8 } else { width };
+        let threads = units.next_multiple_of(32).min(256);
         let grid = Grid {
-            blocks: ((width / 8).div_ceil(threads), op.out.rows(), 1),
+            blocks: (units.div_ceil(threads), op.out.rows(), 1),
             threads,
             shared: 0,
         };

@@ -1,6 +1,6 @@
 //! One launcher per op: checks, grid, parameters.
 
-mod attend;
+pub(crate) mod attend;
 mod gather;
 mod logits;
 mod norm;
@@ -29,7 +29,6 @@ pub(crate) struct Functions {
     pub(crate) penalise: Function,
     pub(crate) sample: Function,
     pub(crate) log_probs: Function,
-    pub(crate) attend: attend::AttendFunctions,
 }
 
 impl Functions {
@@ -48,7 +47,6 @@ impl Functions {
             penalise: modules.find("penalise")?,
             sample: modules.find("sample")?,
             log_probs: modules.find("log_probs")?,
-            attend: attend::AttendFunctions::find(modules)?,
         })
     }
 }
@@ -77,6 +75,20 @@ impl Grid {
     }
 }
 
+/// Dynamic shared memory that kernels are launched with; kernels/common/room.cuh has the same numbers.
+pub(crate) const HALF_ROOM: usize = 115_712;
+/// As above: one block, and some small ones of the neighbours in time.
+pub(crate) const MOST_ROOM: usize = 221_184;
+/// As above: one block.
+pub(crate) const WHOLE_ROOM: usize = 232_448;
+
+/// True when rows of `width` elements of bf16 at these addresses and strides are made of 16-byte pieces.
+pub(crate) fn are_pieces(width: usize, matrices: &[(u64, usize)]) -> bool {
+    let even =
+        |&(address, stride): &(u64, usize)| address.is_multiple_of(16) && stride.is_multiple_of(8);
+    width.is_multiple_of(8) && matrices.iter().all(even)
+}
+
 /// Enqueues a kernel whose one parameter is `params`, to begin while its predecessor ends.
 ///
 /// # Safety
@@ -86,6 +98,31 @@ pub(crate) unsafe fn launch<P: Copy>(
     function: Function,
     grid: Grid,
     params: &P,
+) -> Result<(), DeviceError> {
+    // SAFETY: the caller's promise.
+    unsafe { enqueue(context, function, grid, params, true) }
+}
+
+/// As [`launch`], but the kernel begins when everything before it has ended and is visible.
+///
+/// # Safety
+/// As [`launch`].
+pub(crate) unsafe fn launch_late<P: Copy>(
+    context: &Context,
+    function: Function,
+    grid: Grid,
+    params: &P,
+) -> Result<(), DeviceError> {
+    // SAFETY: the caller's promise.
+    unsafe { enqueue(context, function, grid, params, false) }
+}
+
+unsafe fn enqueue<P: Copy>(
+    context: &Context,
+    function: Function,
+    grid: Grid,
+    params: &P,
+    early: bool,
 ) -> Result<(), DeviceError> {
     if grid.blocks.0 == 0 || grid.blocks.1 == 0 {
         return Ok(());
@@ -104,7 +141,7 @@ pub(crate) unsafe fn launch<P: Copy>(
         sharedMemBytes: grid.shared as u32,
         hStream: context.stream(),
         attrs: &raw mut attribute,
-        numAttrs: 1,
+        numAttrs: u32::from(early),
     };
     let mut arguments = [std::ptr::from_ref(params)
         .cast_mut()

@@ -1,7 +1,7 @@
 use ops::{OpError, Rope, RopeStoreKv, StoreKv};
 use tensor::DType;
 
-use super::{Grid, launch};
+use super::{Grid, are_pieces, launch};
 use crate::device::CudaDevice;
 
 #[derive(Clone, Copy, Default)]
@@ -28,6 +28,8 @@ struct RopeParams {
     head_dim: u32,
     rotated: u32,
     fp8: u32,
+    wide_norms: u32,
+    even: u32,
 }
 
 /// Warps in a block; one takes one head of one token.
@@ -37,6 +39,15 @@ const WIDEST: usize = 256;
 
 impl CudaDevice {
     pub(crate) fn launch_rope_store_kv(&self, op: &RopeStoreKv<'_>) -> Result<(), OpError> {
+        let wide = |norm: &Option<ops::HeadNorm<'_>>| {
+            norm.as_ref()
+                .is_none_or(|norm| norm.weight.dtype() == DType::F32)
+        };
+        assert_eq!(
+            wide(&op.query_norm),
+            wide(&op.key_norm),
+            "norms of one type"
+        );
         let norm = |norm: &Option<ops::HeadNorm<'_>>| {
             norm.as_ref()
                 .map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps))
@@ -66,8 +77,10 @@ impl CudaDevice {
             head_dim: op.heads.dim as u32,
             rotated: op.table.cols() as u32,
             fp8: u32::from(op.cache.dtype() == DType::F8E4M3),
+            wide_norms: u32::from(wide(&op.query_norm)),
+            even: 0,
         };
-        self.launch_heads(&params)
+        self.launch_heads(params)
     }
 
     pub(crate) fn launch_rope(&self, op: &Rope<'_>) -> Result<(), OpError> {
@@ -75,7 +88,7 @@ impl CudaDevice {
             .norm
             .as_ref()
             .map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps));
-        self.launch_heads(&RopeParams {
+        self.launch_heads(RopeParams {
             query: op.x.address() as u64,
             query_norm,
             positions: op.positions.address() as u64,
@@ -86,6 +99,7 @@ impl CudaDevice {
             query_heads: (op.x.cols() / op.head_dim) as u32,
             head_dim: op.head_dim as u32,
             rotated: op.table.cols() as u32,
+            wide_norms: u32::from(op.norm.is_none_or(|norm| norm.weight.dtype() == DType::F32)),
             ..RopeParams::default()
         })
     }
@@ -97,7 +111,7 @@ impl CudaDevice {
             .rev()
             .find(|&dim| width.is_multiple_of(dim))
             .unwrap_or(1);
-        self.launch_heads(&RopeParams {
+        self.launch_heads(RopeParams {
             key: op.key.address() as u64,
             value: op.value.address() as u64,
             slots: op.slots.address() as u64,
@@ -113,10 +127,20 @@ impl CudaDevice {
         })
     }
 
-    fn launch_heads(&self, params: &RopeParams) -> Result<(), OpError> {
+    fn launch_heads(&self, mut params: RopeParams) -> Result<(), OpError> {
+        let whole = params.rotated == params.head_dim || params.rotated == 0;
+        let matrices = [
+            (params.query, params.query_stride as usize),
+            (params.key, params.key_stride as usize),
+            (params.value, params.value_stride as usize),
+            (params.keys, 0),
+            (params.values, 0),
+        ];
+        let even = matches!(params.head_dim, 64 | 128 | 256) && whole && are_pieces(8, &matrices);
+        params.even = u32::from(even);
         let warps = (params.tokens * (params.query_heads + 2 * params.kv_heads)) as usize;
         let grid = Grid::line(warps.div_ceil(WARPS), WARPS * 32);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        Ok(unsafe { launch(&self.context, self.functions.rope_store_kv, grid, params) }?)
+        Ok(unsafe { launch(&self.context, self.functions.rope_store_kv, grid, &params) }?)
     }
 }

@@ -58,6 +58,20 @@ impl Modules {
                 ),
             })
     }
+
+    /// The kernel of this name, allowed to use `bytes` of dynamic shared memory.
+    pub(crate) fn find_with_shared(
+        &self,
+        name: &str,
+        bytes: usize,
+    ) -> Result<Function, DeviceError> {
+        let function = self.find(name)?;
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: a loaded function.
+        let result = unsafe { sys::cuFuncSetAttribute(function.0, attribute, bytes as i32) };
+        check(result, "asking for shared memory")?;
+        Ok(function)
+    }
 }
 
 fn functions_of(module: sys::CUmodule) -> Result<Vec<sys::CUfunction>, DeviceError> {

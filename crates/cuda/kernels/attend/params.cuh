@@ -1,0 +1,67 @@
+// What every attention kernel is given, field by field as launch/attend.rs lays it out.
+#pragma once
+#include "../common/bf16.cuh"
+
+struct AttendParams {
+    const bf16* query;
+    const void* keys;
+    const void* values;
+    const uint32_t* starts;
+    const uint32_t* lengths;
+    const uint32_t* table_rows;
+    const uint32_t* page_table;
+    const float* sinks;
+    bf16* out;
+    // Results of chunks that one block could not finish alone, their maxima and totals, and how many have arrived.
+    float* partial_sums;
+    float* partial_scales;
+    uint32_t* arrivals;
+    uint32_t query_stride;
+    uint32_t out_stride;
+    uint32_t table_stride;
+    uint32_t rows;
+    uint32_t page_size;
+    uint32_t query_heads;
+    uint32_t kv_heads;
+    uint32_t group;
+    uint32_t head_dim;
+    uint32_t window;
+    // Rows with more new tokens than this belong to `attend_tiles`, the others to `attend_split`.
+    uint32_t few;
+    // Blocks a key head, and chunks that the longest sequence has.
+    uint32_t workers;
+    uint32_t most_chunks;
+    float scale;
+    float soft_cap;
+};
+
+constexpr float kLog2E = 1.4426950408889634f;
+// Stands for minus infinity where a difference of two of them must not be a NaN.
+constexpr float kLowest = -1e30f;
+
+// A sequence of the batch: where its new tokens are, where they stand, and where its pages are listed.
+struct Sequence {
+    uint32_t first_token;
+    uint32_t fresh;
+    uint32_t length;
+    const uint32_t* pages;
+
+    __device__ static Sequence load(const AttendParams& p, uint32_t row) {
+        Sequence sequence{0, 0, 0, p.page_table};
+        if (row >= p.rows) return sequence;
+        sequence.first_token = p.starts[row];
+        sequence.fresh = p.starts[row + 1] - sequence.first_token;
+        sequence.length = p.lengths[row];
+        sequence.pages = p.page_table + static_cast<size_t>(p.table_rows[row]) * p.table_stride;
+        return sequence;
+    }
+
+    // Where the first new token stands.
+    __device__ uint32_t old() const { return length - fresh; }
+};
+
+// A score times log2 e, bounded if asked.
+__device__ __forceinline__ float scaled_score(const AttendParams& p, float product) {
+    if (p.soft_cap > 0.0f) return p.soft_cap * tanhf(product * p.scale / p.soft_cap) * kLog2E;
+    return product * p.scale * kLog2E;
+}

@@ -1,0 +1,74 @@
+// What the parts of `attend_tiles` share: the shape of a tile, what is known about one, and where things lie.
+//
+// A tile is up to 128 rows of queries that share a key head: tokens of one sequence, times the heads of a group. It
+// meets the keys and values of its sequence from the last visible position to the first.
+#pragma once
+#include "../common/room.cuh"
+#include "../common/tma.cuh"
+#include "params.cuh"
+
+struct TilesParams {
+    TensorMap query;
+    TensorMap keys;
+    TensorMap values;
+    AttendParams attend;
+    // Tokens in a tile, and positions that one copy brings.
+    uint32_t tokens;
+    uint32_t run;
+    // The next tile to be taken, and how many blocks have ended.
+    uint32_t* taken;
+};
+
+constexpr int kTileRows = 128;
+constexpr int kSlice = 64;
+constexpr uint32_t kMostRows = 2048;
+
+// One tile, as consumers need to know it.
+struct Tile {
+    // Its first token in the batch, how many it has, and where the first one stands.
+    uint32_t first_token;
+    uint32_t tokens;
+    uint32_t position;
+    uint32_t length;
+    uint32_t head;
+    // Blocks of keys that it meets; none when there is no tile left.
+    uint32_t begin;
+    uint32_t end;
+};
+
+template <int kDim>
+struct TileShape {
+    static constexpr int kKeys = kDim <= 128 ? 128 : 64;
+    static constexpr int kSlices = kDim / kSlice;
+    static constexpr int kStages = 2;
+    static constexpr int kQueryBytes = kTileRows * kDim * 2;
+    static constexpr int kKeyBytes = kKeys * kDim * 2;
+    static constexpr int kThreads = 384;
+
+    struct Control {
+        Barrier query_full;
+        Barrier query_empty;
+        Barrier keys_full[kStages];
+        Barrier keys_empty[kStages];
+        Barrier values_full[kStages];
+        Barrier values_empty[kStages];
+        Barrier tile_full[2];
+        Barrier tile_empty[2];
+        Tile tiles[2];
+        // Rows with tiles, and how many each has.
+        uint32_t listed;
+        uint16_t rows[kMostRows];
+        uint16_t blocks[kMostRows];
+    };
+
+    static_assert(kQueryBytes + 2 * kStages * kKeyBytes + sizeof(Control) <= kWholeRoom, "fits");
+
+    uint8_t* query;
+    uint8_t* keys;
+    uint8_t* values;
+    Control* control;
+
+    __device__ explicit TileShape(uint8_t* shared)
+        : query(shared), keys(query + kQueryBytes), values(keys + kStages * kKeyBytes),
+          control(reinterpret_cast<Control*>(values + kStages * kKeyBytes)) {}
+};

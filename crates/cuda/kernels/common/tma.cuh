@@ -1,0 +1,27 @@
+// Boxes of matrices copied by the copy engine, as a map made by the host describes them.
+#pragma once
+#include "barrier.cuh"
+
+struct alignas(128) TensorMap {
+    uint64_t opaque[16];
+};
+
+// The map is used soon.
+__device__ __forceinline__ void expect_map(const TensorMap* map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+__device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(
+                     shared_address(to)),
+                 "l"(map), "r"(shared_address(done)), "r"(x), "r"(y)
+                 : "memory");
+}
+
+__device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
+            shared_address(to)),
+        "l"(map), "r"(shared_address(done)), "r"(x), "r"(y), "r"(z)
+        : "memory");
+}

@@ -1,0 +1,209 @@
+// Products with few rows: out = x · weightᵀ + bias, every weight read once, at the speed of memory.
+//
+// Weights are the first factor, 64 outputs a warpgroup, and rows of x the second: from 8 to 64 columns of the product.
+// A grid of a fixed size takes equal shares of all (tile of outputs, stage of inputs) pairs; tiles that are shared are
+// added in order of the inputs by the block that ends last. The first stages are fetched before the predecessor has ended.
+#include "common/bf16.cuh"
+#include "common/order.cuh"
+#include "common/room.cuh"
+#include "common/tma.cuh"
+#include "common/wgmma.cuh"
+
+struct LinearParams {
+    TensorMap weight;
+    TensorMap x;
+    void* out;
+    const float* bias;
+    float* partials;
+    uint32_t* arrivals;
+    uint32_t out_stride;
+    uint32_t rows;
+    uint32_t outputs;
+    uint32_t stages;
+    uint32_t wide;
+};
+
+constexpr int kInputs = 128;
+constexpr int kSlice = 64;
+
+template <int kTokens, int kGroups>
+struct Stream {
+    static constexpr int kOutputs = 64 * kGroups;
+    static constexpr int kWeightBytes = kOutputs * kInputs * 2;
+    static constexpr int kBytes = kWeightBytes + kTokens * kInputs * 2;
+    static constexpr int kFit = (kMostRoom - 512) / kBytes;
+    static constexpr int kStages = kFit < 12 ? kFit : 12;
+    static constexpr int kThreads = 128 * kGroups + 32;
+    static constexpr int kSums = kTokens / 2;
+
+    struct Barriers {
+        Barrier full[kStages];
+        Barrier empty[kStages];
+        uint32_t last[kGroups];
+    };
+    static_assert(kStages * kBytes + sizeof(Barriers) <= kMostRoom, "fits");
+
+    static __device__ uint32_t share_begin(const LinearParams& p, uint32_t worker) {
+        const uint64_t all = static_cast<uint64_t>((p.outputs + kOutputs - 1) / kOutputs) * p.stages;
+        return static_cast<uint32_t>(all * worker / gridDim.x);
+    }
+
+    // The worker whose share holds a stage.
+    static __device__ uint32_t owner(const LinearParams& p, uint32_t unit) {
+        const uint64_t all = static_cast<uint64_t>((p.outputs + kOutputs - 1) / kOutputs) * p.stages;
+        uint32_t worker = static_cast<uint32_t>(static_cast<uint64_t>(unit) * gridDim.x / all);
+        while (share_begin(p, worker) > unit) --worker;
+        while (share_begin(p, worker + 1) <= unit) ++worker;
+        return worker;
+    }
+
+    static __device__ void fetch_weights(const LinearParams& p, uint8_t* stage, Barrier* full, uint32_t unit) {
+        full->expect(kBytes);
+        const int inputs = unit % p.stages * kInputs, outputs = unit / p.stages * kOutputs;
+        for (int slice = 0; slice < kInputs / kSlice; ++slice) {
+            copy_box(stage + slice * kOutputs * kSlice * 2, &p.weight, full, inputs + slice * kSlice, outputs);
+        }
+    }
+
+    static __device__ void fetch_x(const LinearParams& p, uint8_t* stage, Barrier* full, uint32_t unit) {
+        const int inputs = unit % p.stages * kInputs;
+        for (int slice = 0; slice < kInputs / kSlice; ++slice) {
+            copy_box(stage + kWeightBytes + slice * kTokens * kSlice * 2, &p.x, full, inputs + slice * kSlice, 0);
+        }
+    }
+
+    // One thread keeps the ring full.
+    static __device__ void produce(const LinearParams& p, uint8_t* ring, Barriers* barriers, uint32_t begin, uint32_t end) {
+        expect_map(&p.weight);
+        expect_map(&p.x);
+        const uint32_t early = min(begin + kStages, end);
+        for (uint32_t unit = begin; unit < early; ++unit) {
+            fetch_weights(p, ring + (unit - begin) * kBytes, &barriers->full[unit - begin], unit);
+        }
+        wait_for_predecessor();
+        for (uint32_t unit = begin; unit < early; ++unit) {
+            fetch_x(p, ring + (unit - begin) * kBytes, &barriers->full[unit - begin], unit);
+        }
+        RingPlace<kStages> place;
+        for (uint32_t unit = early; unit < end; ++unit, place.advance()) {
+            barriers->empty[place.stage].wait(place.parity);
+            fetch_weights(p, ring + place.stage * kBytes, &barriers->full[place.stage], unit);
+            fetch_x(p, ring + place.stage * kBytes, &barriers->full[place.stage], unit);
+        }
+    }
+
+    // Row of the tile and row of x that sum `i` of this thread belongs to.
+    static __device__ uint32_t output(int i) { return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8; }
+    static __device__ uint32_t token(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
+
+    static __device__ void write(const LinearParams& p, uint32_t tile, const float (&sums)[kSums]) {
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) {
+            const uint32_t at = tile * kOutputs + output(i);
+            if (token(i) >= p.rows || at >= p.outputs) continue;
+            const float value = p.bias ? sums[i] + p.bias[at] : sums[i];
+            const size_t place = static_cast<size_t>(token(i)) * p.out_stride + at;
+            if (p.wide) {
+                static_cast<float*>(p.out)[place] = value;
+            } else {
+                static_cast<bf16*>(p.out)[place] = __float2bfloat16(value);
+            }
+        }
+    }
+
+    // Sums of a shared tile lie in the order in which threads hold them.
+    static __device__ float* partial(const LinearParams& p, uint32_t worker, bool begins) {
+        return p.partials + (static_cast<size_t>(worker) * 2 + begins) * kOutputs * kTokens;
+    }
+
+    // Leaves sums of a shared tile behind; in the group that finds all stages done, `sums` becomes their sum.
+    static __device__ bool join(const LinearParams& p, Barriers* barriers, uint32_t first, uint32_t done, float (&sums)[kSums]) {
+        const uint32_t tile = first / p.stages, start = tile * p.stages, group = threadIdx.x / 128;
+        float* mine = partial(p, blockIdx.x, first == start) + threadIdx.x;
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) __stcg(mine + i * 128 * kGroups, sums[i]);
+        __threadfence();
+        meet(1 + group, 128);
+        if (threadIdx.x % 128 == 0) {
+            uint32_t* arrivals = p.arrivals + tile * kGroups + group;
+            const bool last = atomicAdd(arrivals, done) + done == p.stages;
+            if (last) *arrivals = 0;
+            barriers->last[group] = last;
+        }
+        meet(1 + group, 128);
+        if (!barriers->last[group]) return false;
+        __threadfence();
+        const uint32_t from = owner(p, start), to = owner(p, start + p.stages - 1);
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
+        for (uint32_t worker = from; worker <= to; ++worker) {
+            const float* part = partial(p, worker, worker == from) + threadIdx.x;
+#pragma unroll
+            for (int i = 0; i < kSums; ++i) sums[i] += __ldcg(part + i * 128 * kGroups);
+        }
+        return true;
+    }
+
+    static __device__ void consume(const LinearParams& p, uint8_t* ring, Barriers* barriers, uint32_t begin, uint32_t end) {
+        const uint32_t base = shared_address(ring), group = threadIdx.x / 128;
+        RingPlace<kStages> place;
+        float sums[kSums] = {};
+        uint32_t first = begin;
+        for (uint32_t unit = begin; unit < end; ++unit, place.advance()) {
+            const uint64_t weights = matrix_along(base + place.stage * kBytes + group * 64 * kSlice * 2);
+            const uint64_t x = matrix_along(base + place.stage * kBytes + kWeightBytes);
+            barriers->full[place.stage].wait(place.parity);
+            pin(sums);
+            begin_products();
+#pragma unroll
+            for (int step = 0; step < kInputs / 16; ++step) {
+                const uint32_t slice = step / 4, within = step % 4 * 32;
+                multiply_shared<kTokens>(sums, moved(weights, slice * kOutputs * kSlice * 2 + within),
+                                         moved(x, slice * kTokens * kSlice * 2 + within), unit != first || step != 0);
+            }
+            commit_products();
+            wait_products<0>();
+            pin(sums);
+            if (threadIdx.x % 128 == 0) barriers->empty[place.stage].arrive();
+            const bool ends = (unit + 1) % p.stages == 0;
+            if (!ends && unit + 1 != end) continue;
+            const bool whole = ends && first % p.stages == 0;
+            if (whole || join(p, barriers, first, unit + 1 - first, sums)) write(p, first / p.stages, sums);
+            first = unit + 1;
+        }
+    }
+
+    static __device__ void run(const LinearParams& p) {
+        extern __shared__ __align__(1024) uint8_t shared[];
+        let_successor_begin();
+        uint8_t* ring = shared;
+        Barriers* barriers = reinterpret_cast<Barriers*>(shared + kStages * kBytes);
+        if (threadIdx.x == 0) {
+            for (int i = 0; i < kStages; ++i) {
+                barriers->full[i].init(1);
+                barriers->empty[i].init(kGroups);
+            }
+            publish_barriers();
+        }
+        __syncthreads();
+        const uint32_t begin = share_begin(p, blockIdx.x), end = share_begin(p, blockIdx.x + 1);
+        if (threadIdx.x >= 128 * kGroups) {
+            if (threadIdx.x % 32 == 0) produce(p, ring, barriers, begin, end);
+        } else {
+            consume(p, ring, barriers, begin, end);
+        }
+    }
+};
+
+#define LINEAR_STREAM(tokens, groups)                                                   \
+    extern "C" __global__ void __launch_bounds__((Stream<tokens, groups>::kThreads), 1) \
+        linear_stream_##tokens##_##groups(const __grid_constant__ LinearParams p) {     \
+        Stream<tokens, groups>::run(p);                                                 \
+    }
+
+LINEAR_STREAM(8, 1)
+LINEAR_STREAM(16, 1)
+LINEAR_STREAM(32, 1)
+LINEAR_STREAM(32, 2)
+LINEAR_STREAM(64, 1)
+LINEAR_STREAM(64, 2)

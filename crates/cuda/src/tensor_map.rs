@@ -1,0 +1,57 @@
+//! Descriptions of matrices for the copy engine.
+
+use cudarc::driver::sys;
+use ops::DeviceError;
+
+use crate::driver::check;
+
+/// A matrix of bf16 in device memory and the box of it that one copy brings, rows of 64 elements turned by 128-byte
+/// swizzling.
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+pub(crate) struct TensorMap([u64; 16]);
+
+/// What a map describes, innermost dimension first.
+pub(crate) struct Boxes<'a> {
+    pub(crate) address: u64,
+    /// Elements in each dimension.
+    pub(crate) sizes: &'a [u64],
+    /// Bytes from one to the next in each dimension but the first.
+    pub(crate) strides: &'a [u64],
+    /// Elements of a box in each dimension.
+    pub(crate) shape: &'a [u32],
+}
+
+impl TensorMap {
+    /// Elements of a box along a row.
+    pub(crate) const SLICE: u32 = 64;
+
+    pub(crate) fn new(boxes: &Boxes<'_>) -> Result<Self, DeviceError> {
+        let rank = boxes.sizes.len();
+        assert!(
+            boxes.strides.len() + 1 == rank && boxes.shape.len() == rank,
+            "one size, stride and box a dimension"
+        );
+        let mut map = Self([0; 16]);
+        let steps = [1u32; 5];
+        // SAFETY: every array has `rank` entries (asserted; `steps` has more); the map has the driver's size and alignment.
+        let result = unsafe {
+            sys::cuTensorMapEncodeTiled(
+                (&raw mut map).cast(),
+                sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                rank as u32,
+                boxes.address as *mut _,
+                boxes.sizes.as_ptr(),
+                boxes.strides.as_ptr(),
+                boxes.shape.as_ptr(),
+                steps.as_ptr(),
+                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        };
+        check(result, "describing a matrix to the copy engine")?;
+        Ok(map)
+    }
+}
