@@ -8,6 +8,7 @@ use tensor::{Buffer, DType, View, ViewMut};
 
 use crate::kernels::CpuKernels;
 use crate::machine;
+use crate::memory;
 use crate::simd::Level;
 
 /// How activations meet quantised weights.
@@ -103,7 +104,7 @@ impl Device for CpuDevice {
                 free,
             });
         }
-        Ok(Buffer::host(bytes))
+        Ok(memory::allocate(bytes))
     }
 
     fn supports(&self, format: WeightFormat) -> bool {

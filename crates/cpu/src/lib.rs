@@ -20,6 +20,7 @@ mod device;
 mod gemm;
 mod kernels;
 mod machine;
+mod memory;
 mod simd;
 mod team;
 

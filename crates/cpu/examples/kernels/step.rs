@@ -167,8 +167,8 @@ impl<'d> Model<'d> {
             out: weight(device, HIDDEN, HIDDEN, 4),
             up: weight(device, 2 * INNER, HIDDEN, 4),
             down: weight(device, HIDDEN, INNER, 4),
-            keys: Buffer::host(kv_bytes),
-            values: Buffer::host(kv_bytes),
+            keys: device.allocate(kv_bytes, "keys").expect("enough memory"),
+            values: device.allocate(kv_bytes, "values").expect("enough memory"),
         };
         Self {
             device,

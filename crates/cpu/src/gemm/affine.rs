@@ -3,6 +3,7 @@ use tensor::{Buffer, DType};
 
 use super::Shared;
 use super::lanes::Lanes;
+use crate::memory::Store;
 use crate::simd::LANES;
 use crate::team::Team;
 
@@ -30,15 +31,23 @@ pub(super) enum Minimum {
 
 impl AffineTiles {
     /// Brings rows into tiles; rows past the end are zeros.
-    pub(crate) fn pack(rows: usize, cols: usize, from: &AffineRows, team: &Team) -> Self {
+    pub(crate) fn pack(
+        (rows, cols): (usize, usize),
+        from: &AffineRows,
+        team: &Team,
+        store: &mut Store,
+    ) -> Self {
         let (group, tiles) = (from.group, rows.div_ceil(LANES));
         let scales = by_lanes(&from.scales, rows, cols / group);
         let minimum = match common_zero(from) {
             Some(zero) => Minimum::Zero(zero),
-            None => Minimum::Given(Lanes::new(&by_lanes(&from.minimums, rows, cols / group))),
+            None => Minimum::Given(Lanes::new(
+                &by_lanes(&from.minimums, rows, cols / group),
+                store,
+            )),
         };
         let tile_bytes = cols * LANES * usize::from(from.bits) / 8;
-        let mut quants = Buffer::host(tiles * tile_bytes);
+        let mut quants = store.take(tiles * tile_bytes);
         let target = Shared(quants.view_mut(0, tiles, tile_bytes, DType::U8).address());
         team.split(tiles, 1, |range| {
             for tile in range {
@@ -55,7 +64,7 @@ impl AffineTiles {
             bits: from.bits,
             group,
             quants,
-            scales: Lanes::new(&scales),
+            scales: Lanes::new(&scales, store),
             minimum,
         }
     }
@@ -201,7 +210,7 @@ mod tests {
                 let HostValues::Affine(from) = &weight.values else {
                     unreachable!("made above")
                 };
-                let tiles = AffineTiles::pack(37, 96, from, &team);
+                let tiles = AffineTiles::pack((37, 96), from, &team, &mut Store::default());
                 let mut row = vec![0.0; 96];
                 for index in 0..37 {
                     tiles.row(index, &mut row);
@@ -224,7 +233,7 @@ mod tests {
                     *minimum = half::f16::from_f32(*minimum).to_f32();
                 }
             }
-            AffineTiles::pack(64, 576, from, &team).bytes()
+            AffineTiles::pack((64, 576), from, &team, &mut Store::default()).bytes()
         };
         let blocks = 64 * 576 / 32;
         assert_eq!(packed(4, None, true), blocks * 20);

@@ -1,6 +1,7 @@
 use half::f16;
 use tensor::{Buffer, DType};
 
+use crate::memory::Store;
 use crate::simd::{LANES, Simd};
 
 /// Sixteen numbers a (tile, group), as halves when that loses nothing.
@@ -11,12 +12,12 @@ pub(super) struct Lanes {
 
 impl Lanes {
     /// Numbers in the order of tiles, groups and lanes.
-    pub(super) fn new(values: &[f32]) -> Self {
+    pub(super) fn new(values: &[f32], store: &mut Store) -> Self {
         let half = values
             .iter()
             .all(|&value| f16::from_f32(value).to_f32().to_bits() == value.to_bits());
         let dtype = if half { DType::F16 } else { DType::F32 };
-        let mut buffer = Buffer::host(values.len() * dtype.size());
+        let mut buffer = store.take(values.len() * dtype.size());
         let mut view = buffer.view_mut(0, 1, values.len(), dtype);
         if half {
             for (to, &value) in view.row_mut::<f16>(0).iter_mut().zip(values) {

@@ -17,6 +17,7 @@ pub(crate) use product::Product;
 
 use ops::{HostValues, HostWeight};
 
+use crate::memory::Store;
 use crate::team::Team;
 
 /// A weight in the layout of this crate.
@@ -29,15 +30,13 @@ pub(crate) enum Packed {
 
 impl Packed {
     /// Brings a weight into tiles.
-    pub(crate) fn pack(weight: &HostWeight<'_>, team: &Team) -> Self {
+    pub(crate) fn pack(weight: &HostWeight<'_>, team: &Team, store: &mut Store) -> Self {
+        let shape = (weight.rows, weight.cols);
         match &weight.values {
             HostValues::Plain(dtype, bytes) => {
-                let shape = (weight.rows, weight.cols);
-                Self::Plain(PlainTiles::pack(shape, *dtype, bytes, team))
+                Self::Plain(PlainTiles::pack(shape, *dtype, bytes, team, store))
             }
-            HostValues::Affine(rows) => {
-                Self::Affine(AffineTiles::pack(weight.rows, weight.cols, rows, team))
-            }
+            HostValues::Affine(rows) => Self::Affine(AffineTiles::pack(shape, rows, team, store)),
         }
     }
 

@@ -7,6 +7,7 @@ use tensor::{Buffer, DType};
 
 use super::Shared;
 use super::product::TileKernel;
+use crate::memory::Store;
 use crate::simd::{LANES, Simd};
 use crate::team::Team;
 
@@ -20,11 +21,16 @@ pub(crate) struct PlainTiles {
 
 impl PlainTiles {
     /// Brings rows of little-endian elements into tiles; rows past the end are zeros.
-    pub(crate) fn pack(shape: (usize, usize), dtype: DType, from: &[u8], team: &Team) -> Self {
-        let (rows, cols) = shape;
+    pub(crate) fn pack(
+        (rows, cols): (usize, usize),
+        dtype: DType,
+        from: &[u8],
+        team: &Team,
+        store: &mut Store,
+    ) -> Self {
         let (tiles, size) = (rows.div_ceil(LANES), dtype.size());
         let tile_bytes = cols * LANES * size;
-        let mut data = Buffer::host(tiles * tile_bytes);
+        let mut data = store.take(tiles * tile_bytes);
         let target = Shared(data.view_mut(0, tiles, tile_bytes, DType::U8).address());
         team.split(tiles, 1, |range| {
             for tile in range {

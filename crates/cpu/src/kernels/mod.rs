@@ -25,6 +25,7 @@ use tensor::DType;
 
 use crate::device::Activations;
 use crate::gemm::{BlockMemory, Packed};
+use crate::memory::Store;
 use crate::simd::Level;
 use crate::team::Team;
 
@@ -36,6 +37,7 @@ pub(crate) struct CpuKernels {
     team: Team,
     level: Level,
     activations: Activations,
+    weights: RefCell<Store>,
     blocks: RefCell<BlockMemory>,
     attention: RefCell<attend::Workspace>,
     sampling: RefCell<Vec<sample::Workspace>>,
@@ -47,6 +49,7 @@ impl CpuKernels {
             team: Team::new(threads),
             level,
             activations,
+            weights: RefCell::default(),
             blocks: RefCell::default(),
             attention: RefCell::default(),
             sampling: RefCell::default(),
@@ -54,7 +57,7 @@ impl CpuKernels {
     }
 
     pub(crate) fn load_weight(&self, weight: &HostWeight<'_>) -> Weight {
-        let packed = Packed::pack(weight, &self.team);
+        let packed = Packed::pack(weight, &self.team, &mut self.weights.borrow_mut());
         let bytes = packed.bytes();
         Weight::new(
             weight.rows,

@@ -108,6 +108,7 @@ impl Simd for Avx2 {
     type F = [__m256; 2];
     type I = [__m256i; 2];
     const ROWS: usize = 4;
+    const PAIRS: usize = 1;
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {

@@ -115,6 +115,8 @@ pub(crate) trait Simd: Copy {
     type I: Copy;
     /// Activation rows that share one read of a weight.
     const ROWS: usize;
+    /// Queries that share one read of a value, at most four.
+    const PAIRS: usize;
 
     fn splat(self, value: f32) -> Self::F;
     fn load(self, from: &[f32; LANES]) -> Self::F;

@@ -36,6 +36,7 @@ impl Simd for Portable {
     type F = [f32; LANES];
     type I = [i32; LANES];
     const ROWS: usize = 4;
+    const PAIRS: usize = 1;
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {

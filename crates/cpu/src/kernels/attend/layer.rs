@@ -116,16 +116,14 @@ impl<E: Stored> Layer<'_, E> {
         )
     }
 
-    /// Asks for keys and values before they are needed.
+    /// Asks for a key and a value before they are needed.
     #[inline(always)]
-    pub(super) fn prefetch(&self, slots: &[u32], kv_head: usize) {
+    pub(super) fn prefetch(&self, slot: u32, kv_head: usize) {
         let bytes = self.heads.dim * E::DTYPE.size();
-        for &slot in slots {
-            let (key, value) = self.at(slot, kv_head);
-            for offset in (0..bytes).step_by(64) {
-                prefetch(key.as_ptr().cast::<u8>().wrapping_add(offset));
-                prefetch(value.as_ptr().cast::<u8>().wrapping_add(offset));
-            }
+        let (key, value) = self.at(slot, kv_head);
+        for offset in (0..bytes).step_by(64) {
+            prefetch(key.as_ptr().cast::<u8>().wrapping_add(offset));
+            prefetch(value.as_ptr().cast::<u8>().wrapping_add(offset));
         }
     }
 }

@@ -8,6 +8,8 @@ use crate::simd::{LANES, Simd, math};
 
 /// Chunks that are summed together while the weights of a block are walked.
 const TOGETHER: usize = 4;
+/// Vectors of scores in a block.
+const HALVES: usize = BLOCK / LANES;
 
 /// Vectors of a state: the weighted sum of values, the lanes of the sum of weights, and the largest score.
 pub(super) fn vectors(chunks: usize) -> usize {
@@ -45,76 +47,6 @@ impl<'a> State<'a> {
         s.store(s.splat(sink.unwrap_or(f32::NEG_INFINITY)), self.largest);
     }
 
-    /// Takes in the visible positions of a block.
-    #[inline(always)]
-    pub(super) fn take<S: Simd>(
-        &mut self,
-        s: S,
-        query: &[Vector],
-        block: &Block<'_>,
-        visible: Range<usize>,
-        soft_cap: Option<f32>,
-    ) {
-        let mut weights = [[f32::NEG_INFINITY; LANES]; BLOCK / LANES];
-        let halves = visible.start / LANES..visible.end.div_ceil(LANES);
-        for (half, weights) in weights.iter_mut().enumerate() {
-            if !halves.contains(&half) {
-                continue;
-            }
-            let mut score = scores(s, query, block, half);
-            if let Some(cap) = soft_cap {
-                let bent = math::tanh(s, s.div(score, s.splat(cap)));
-                score = s.mul(s.splat(cap), bent);
-            }
-            s.store(score, weights);
-        }
-        if visible != (0..BLOCK) {
-            let weights = weights.as_flattened_mut();
-            weights[..visible.start].fill(f32::NEG_INFINITY);
-            weights[visible.end..].fill(f32::NEG_INFINITY);
-        }
-        let (low, high) = (s.load(&weights[0]), s.load(&weights[1]));
-        let before = self.largest[0];
-        let largest = before.max(s.largest(s.max(low, high)));
-        if largest == f32::NEG_INFINITY {
-            return;
-        }
-        let top = s.splat(largest);
-        let (low, high) = (
-            math::exp(s, s.sub(low, top)),
-            math::exp(s, s.sub(high, top)),
-        );
-        s.store(low, &mut weights[0]);
-        s.store(high, &mut weights[1]);
-        let shrink = math::exp(s, s.sub(s.splat(before), top));
-        let total = s.mul_add(s.load(self.total), shrink, low);
-        s.store(s.add(total, high), self.total);
-        s.store(top, self.largest);
-        self.mix(s, block, &weights, visible, shrink);
-    }
-
-    /// sums = sums · shrink + Σ weight · value.
-    #[inline(always)]
-    fn mix<S: Simd>(
-        &mut self,
-        s: S,
-        block: &Block<'_>,
-        weights: &[Vector; BLOCK / LANES],
-        visible: Range<usize>,
-        shrink: S::F,
-    ) {
-        let weights = &weights.as_flattened()[..BLOCK];
-        let (fours, ones) = self.sums.as_chunks_mut::<TOGETHER>();
-        let (four_values, one_values) = block.values.as_chunks::<TOGETHER>();
-        for (sums, values) in fours.iter_mut().zip(four_values) {
-            mix_chunks(s, sums, values, weights, visible.clone(), shrink);
-        }
-        for (sum, values) in ones.iter_mut().zip(one_values) {
-            let (sums, values) = (std::array::from_mut(sum), std::array::from_ref(values));
-            mix_chunks(s, sums, values, weights, visible.clone(), shrink);
-        }
-    }
-
     /// Adds what a span of later positions came to.
     #[inline(always)]
     pub(super) fn add<S: Simd>(&mut self, s: S, other: &State<'_>) {
@@ -145,9 +77,57 @@ impl<'a> State<'a> {
     }
 }
 
-/// Products of a query with sixteen keys.
+/// Takes the visible positions of a block into `P` neighbouring states at once, so that they share its values.
 #[inline(always)]
-fn scores<S: Simd>(s: S, query: &[Vector], block: &Block<'_>, half: usize) -> S::F {
+pub(super) fn take<S: Simd, const P: usize>(
+    s: S,
+    queries: &[Vector],
+    states: &mut [Vector],
+    block: &Block<'_>,
+    visible: Range<usize>,
+    soft_cap: Option<f32>,
+) {
+    let mut weights = [[[f32::NEG_INFINITY; LANES]; HALVES]; P];
+    let mut shrink = [s.splat(1.0); P];
+    let each = queries.chunks_exact(queries.len() / P);
+    for (weights, query) in weights.iter_mut().zip(each) {
+        for (half, weights) in weights.iter_mut().enumerate() {
+            if half * LANES < visible.end && visible.start < (half + 1) * LANES {
+                s.store(scores(s, query, block, half, soft_cap), weights);
+            }
+        }
+        if visible != (0..BLOCK) {
+            let weights = weights.as_flattened_mut();
+            weights[..visible.start].fill(f32::NEG_INFINITY);
+            weights[visible.end..].fill(f32::NEG_INFINITY);
+        }
+    }
+    let record = states.len() / P;
+    for (p, weights) in weights.iter_mut().enumerate() {
+        let mut state = State::new(&mut states[p * record..(p + 1) * record]);
+        shrink[p] = weigh(s, &mut state, weights);
+    }
+    let chunks = block.values.len();
+    let mut chunk = 0;
+    while chunk + TOGETHER <= chunks {
+        mix::<S, P, TOGETHER>(s, states, block, chunk, &weights, visible.clone(), shrink);
+        chunk += TOGETHER;
+    }
+    while chunk < chunks {
+        mix::<S, P, 1>(s, states, block, chunk, &weights, visible.clone(), shrink);
+        chunk += 1;
+    }
+}
+
+/// Products of a query with sixteen keys, bent if asked.
+#[inline(always)]
+fn scores<S: Simd>(
+    s: S,
+    query: &[Vector],
+    block: &Block<'_>,
+    half: usize,
+    soft_cap: Option<f32>,
+) -> S::F {
     let mut products = [s.splat(0.0); LANES];
     for (query, keys) in query.iter().zip(block.keys.iter()) {
         let query = s.load(query);
@@ -156,29 +136,82 @@ fn scores<S: Simd>(s: S, query: &[Vector], block: &Block<'_>, half: usize) -> S:
             *product = s.mul_add(query, s.load(key), *product);
         }
     }
-    s.sums(products)
+    let scores = s.sums(products);
+    match soft_cap {
+        Some(cap) => {
+            let bent = math::tanh(s, s.div(scores, s.splat(cap)));
+            s.mul(s.splat(cap), bent)
+        }
+        None => scores,
+    }
 }
 
+/// Turns scores into weights relative to the largest so far; gives the factor of everything before them.
 #[inline(always)]
-fn mix_chunks<S: Simd, const C: usize>(
+fn weigh<S: Simd>(s: S, state: &mut State<'_>, weights: &mut [Vector; HALVES]) -> S::F {
+    let (low, high) = (s.load(&weights[0]), s.load(&weights[1]));
+    let before = state.largest[0];
+    let largest = before.max(s.largest(s.max(low, high)));
+    // Nothing but forbidden scores: any number will do to subtract.
+    let top = s.splat(if largest == f32::NEG_INFINITY {
+        0.0
+    } else {
+        largest
+    });
+    let (low, high) = (
+        math::exp(s, s.sub(low, top)),
+        math::exp(s, s.sub(high, top)),
+    );
+    s.store(low, &mut weights[0]);
+    s.store(high, &mut weights[1]);
+    // Most blocks do not raise the largest: e⁰ is exactly one.
+    let shrink = if largest > before {
+        math::exp(s, s.sub(s.splat(before), top))
+    } else {
+        s.splat(1.0)
+    };
+    let total = s.mul_add(s.load(state.total), shrink, low);
+    s.store(s.add(total, high), state.total);
+    s.store(s.splat(largest), state.largest);
+    shrink
+}
+
+/// sums = sums · shrink + Σ weight · value, for `C` chunks of `P` states.
+#[inline(always)]
+fn mix<S: Simd, const P: usize, const C: usize>(
     s: S,
-    sums: &mut [Vector; C],
-    values: &[[Vector; BLOCK]; C],
-    weights: &[f32],
+    states: &mut [Vector],
+    block: &Block<'_>,
+    chunk: usize,
+    weights: &[[Vector; HALVES]; P],
     visible: Range<usize>,
-    shrink: S::F,
+    shrink: [S::F; P],
 ) {
-    let mut mixed = [shrink; C];
-    for (mixed, sum) in mixed.iter_mut().zip(sums.iter()) {
-        *mixed = s.mul(s.load(sum), *mixed);
-    }
-    for place in visible {
-        let weight = s.splat(weights[place]);
-        for (mixed, values) in mixed.iter_mut().zip(values) {
-            *mixed = s.mul_add(weight, s.load(&values[place]), *mixed);
+    let record = states.len() / P;
+    let values: &[[Vector; BLOCK]; C] = block.values[chunk..]
+        .first_chunk()
+        .expect("the head has these chunks");
+    let mut mixed = [[s.splat(0.0); C]; P];
+    for (p, mixed) in mixed.iter_mut().enumerate() {
+        for (c, mixed) in mixed.iter_mut().enumerate() {
+            *mixed = s.mul(s.load(&states[p * record + chunk + c]), shrink[p]);
         }
     }
-    for (mixed, sum) in mixed.iter().zip(sums) {
-        s.store(*mixed, sum);
+    for place in visible {
+        let mut value = [s.splat(0.0); C];
+        for (value, values) in value.iter_mut().zip(values) {
+            *value = s.load(&values[place]);
+        }
+        for (mixed, weights) in mixed.iter_mut().zip(weights) {
+            let weight = s.splat(weights.as_flattened()[place]);
+            for (mixed, value) in mixed.iter_mut().zip(value) {
+                *mixed = s.mul_add(weight, value, *mixed);
+            }
+        }
+    }
+    for (p, mixed) in mixed.iter().enumerate() {
+        for (c, mixed) in mixed.iter().enumerate() {
+            s.store(*mixed, &mut states[p * record + chunk + c]);
+        }
     }
 }

@@ -154,28 +154,63 @@ impl<E: Stored> Pass<'_, E> {
         let mut start = first / BLOCK * BLOCK;
         let mut slots = layer.slots(item.table_row, positions(start));
         while start < end {
+            // While a block is brought in, the next one is asked for, also when it is another span's.
+            let after = start + BLOCK..(item.last() + 1).min(start + 2 * BLOCK);
+            let next = layer.slots(item.table_row, after.clone());
             for position in positions(start) {
                 let place = position % BLOCK;
+                if place < after.len() {
+                    layer.prefetch(next[place], self.kv_head);
+                }
                 let (key, value) = layer.at(slots[place], self.kv_head);
                 block.fill(s, place, key, value);
             }
-            let next = positions(start + BLOCK);
-            if !next.is_empty() {
-                slots = layer.slots(item.table_row, next.clone());
-                layer.prefetch(&slots[..next.len()], self.kv_head);
-            }
-            let group = layer.heads.group();
-            for (pair, state) in self.each(states).enumerate() {
-                let position = item.position + pair / group;
-                let oldest = layer.oldest(position).max(start);
-                let newest = (position + 1).min(end).min(start + BLOCK);
-                if oldest < newest {
-                    let query = &queries[pair * layer.chunks..][..layer.chunks];
-                    let visible = oldest - start..newest - start;
-                    State::new(state).take(s, query, &block, visible, layer.soft_cap);
-                }
-            }
+            slots = next;
+            self.block(s, start, end, &block, queries, states);
             start += BLOCK;
+        }
+    }
+
+    /// Takes all pairs through one block: neighbours that see the same of it go together.
+    #[inline(always)]
+    fn block<S: Simd>(
+        &self,
+        s: S,
+        start: usize,
+        end: usize,
+        block: &Block<'_>,
+        queries: &[Vector],
+        states: &mut [Vector],
+    ) {
+        let (layer, item, group) = (self.layer, self.item, self.layer.heads.group());
+        let visible = |pair: usize| {
+            let position = item.position + pair / group;
+            let newest = (position + 1).min(end).min(start + BLOCK);
+            layer.oldest(position).max(start)..newest.max(start)
+        };
+        let (chunks, record) = (layer.chunks, state::vectors(layer.chunks));
+        let mut pair = 0;
+        while pair < self.pairs() {
+            let seen = visible(pair);
+            let last = (pair + S::PAIRS).min(self.pairs());
+            let mut together = 1;
+            while pair + together < last && visible(pair + together) == seen {
+                together += 1;
+            }
+            let queries = &queries[pair * chunks..(pair + together) * chunks];
+            let states = &mut states[pair * record..(pair + together) * record];
+            pair += together;
+            if seen.is_empty() {
+                continue;
+            }
+            let places = seen.start - start..seen.end - start;
+            let cap = layer.soft_cap;
+            match together {
+                4 => state::take::<S, 4>(s, queries, states, block, places, cap),
+                3 => state::take::<S, 3>(s, queries, states, block, places, cap),
+                2 => state::take::<S, 2>(s, queries, states, block, places, cap),
+                _ => state::take::<S, 1>(s, queries, states, block, places, cap),
+            }
         }
     }
 
