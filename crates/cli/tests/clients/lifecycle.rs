@@ -1,0 +1,110 @@
+//! What an operator does to a server with `kill`, `curl` and a log file.
+
+use serde_json::{Value, json};
+
+use super::server::{Server, Signal};
+
+/// Long enough to be told to stop meanwhile.
+const LONG: u32 = 2000;
+/// Longer than any test waits.
+const ENDLESS: u32 = 60_000;
+
+#[test]
+fn a_stop_signal_lets_streams_end_and_refuses_new_work() {
+    for signal in [Signal::Terminate, Signal::Interrupt] {
+        let mut server = Server::tiny(&[]);
+        assert_eq!(server.ask("GET", "/health", &Value::Null).0, 200);
+        let mut stream = server.stream(LONG);
+        stream.event().unwrap();
+        server.signal(signal);
+        server.wait_for("Gracefully exiting... Remaining number of requests 1.");
+        for path in ["/health", "/health_generate", "/ready"] {
+            assert_eq!(server.ask("GET", path, &Value::Null).0, 503, "{path}");
+        }
+        let late = json!({"input_ids": [1], "sampling_params": {"max_new_tokens": 1}});
+        let (status, answer) = server.ask("POST", "/generate", &late);
+        assert_eq!(status, 503, "{answer}");
+        let [last, done] = stream.read_to_end();
+        assert_eq!(done, "[DONE]");
+        let last: Value = serde_json::from_str(&last).unwrap();
+        let reason = json!({"type": "length", "length": LONG});
+        assert_eq!(last["meta_info"]["finish_reason"], reason);
+        assert_eq!(last["output_ids"].as_array().unwrap().len(), LONG as usize);
+        let (status, log) = server.end();
+        assert_eq!(status.code(), Some(0), "{signal:?}\n{}", log.join("\n"));
+    }
+}
+
+#[test]
+fn a_second_stop_signal_does_not_wait() {
+    let mut server = Server::tiny(&[]);
+    let mut stream = server.stream(ENDLESS);
+    stream.event().unwrap();
+    server.signal(Signal::Interrupt);
+    server.wait_for("Gracefully exiting... Remaining number of requests 1.");
+    server.signal(Signal::Interrupt);
+    let (status, log) = server.end();
+    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+    let [_, last] = stream.read_to_end();
+    assert_ne!(last, "[DONE]");
+}
+
+#[test]
+fn a_full_queue_answers_at_once_and_a_closed_stream_makes_room() {
+    let one = ["--max-running-requests", "1", "--max-queued-requests", "1"];
+    let server = Server::tiny(&one);
+    let mut running = server.stream(ENDLESS);
+    running.event().unwrap();
+    let waiting = server.begin(ENDLESS);
+    server.wait_for_load(2, 1);
+    let more = json!({"input_ids": [1], "sampling_params": {"max_new_tokens": 1}});
+    let (status, answer) = server.ask("POST", "/generate", &more);
+    assert_eq!(status, 503, "{answer}");
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("The request queue is full."), "{message}");
+    drop(running);
+    server.wait_for_load(1, 0);
+    drop(waiting);
+    server.wait_for_load(0, 0);
+    assert_eq!(server.ask("POST", "/generate", &more).0, 200);
+}
+
+#[test]
+fn lines_about_decoding_have_the_fields_that_log_parsers_read() {
+    let server = Server::tiny(&["--decode-log-interval", "10"]);
+    let mut stream = server.stream(200);
+    assert_eq!(stream.read_to_end()[1], "[DONE]");
+    server.signal(Signal::Terminate);
+    let (_, log) = server.end();
+    let lines: Vec<&str> = log
+        .iter()
+        .filter_map(|line| line.split_once("] Decode batch, ")?.1.strip_suffix(", "))
+        .collect();
+    assert!(lines.len() >= 10, "{}", log.join("\n"));
+    for line in lines {
+        let fields: Vec<(&str, &str)> = line
+            .split(", ")
+            .map(|field| field.rsplit_once(": ").unwrap())
+            .collect();
+        let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+        let expected = [
+            "#running-req",
+            "#token",
+            "token usage",
+            "cuda graph",
+            "gen throughput (token/s)",
+            "#queue-req",
+        ];
+        assert_eq!(names, expected, "{line}");
+        assert_eq!(fields[0].1, "1", "{line}");
+        assert!(fields[1].1.parse::<u32>().unwrap() > 0, "{line}");
+        let usage = fields[2].1;
+        assert!(
+            usage.len() == 4 && usage.parse::<f32>().unwrap() < 1.0,
+            "{line}"
+        );
+        assert_eq!(fields[3].1, "False", "{line}");
+        assert!(fields[4].1.parse::<f32>().unwrap() > 0.0, "{line}");
+        assert_eq!(fields[5].1, "0", "{line}");
+    }
+}

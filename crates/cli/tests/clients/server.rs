@@ -1,0 +1,205 @@
+//! A server process and plain HTTP to it.
+
+use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Dimensions of a model small enough for any test, with room for an answer that takes a while.
+const DIMENSIONS: &str = r#"{
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 256,
+    "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "head_dim": 16,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 65536,
+    "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu",
+    "tie_word_embeddings": true, "bos_token_id": 1, "eos_token_id": 2
+}"#;
+
+/// A signal by the name that `kill` knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Signal {
+    Terminate,
+    Interrupt,
+}
+
+/// A server on a free port; ended when dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Its log, read as it comes: a full pipe would stop the server.
+    log: Receiver<String>,
+    lines: Vec<String>,
+    pub(crate) address: String,
+    _home: TempDir,
+}
+
+impl Server {
+    /// Random weights, token ids in and out.
+    pub(crate) fn tiny(args: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("config.json"), DIMENSIONS).unwrap();
+        let model = home.path().to_str().unwrap().to_owned();
+        let dummy = ["--load-format", "dummy", "--skip-tokenizer-init"];
+        Self::launch(home, &model, &[&dummy, args].concat())
+    }
+
+    /// A real model.
+    pub(crate) fn of(model: &Path, args: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        Self::launch(home, model.to_str().unwrap(), args)
+    }
+
+    fn launch(home: TempDir, model: &str, args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_peregrine"))
+            .env_clear()
+            .env("HOME", home.path())
+            .args(["serve", "--model-path", model, "--port", "0"])
+            .args(["--threads", "1"])
+            .args(args)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, log) = channel();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut server = Self {
+            child,
+            log,
+            lines: Vec::new(),
+            address: String::new(),
+            _home: home,
+        };
+        let running = server.wait_for("Uvicorn running on http://");
+        let rest = running.split("http://").nth(1).unwrap();
+        server.address = rest.split(' ').next().unwrap().to_owned();
+        server.wait_for("The server is fired up and ready to roll!");
+        server
+    }
+
+    /// The next line of the log with these words.
+    pub(crate) fn wait_for(&mut self, words: &str) -> String {
+        while let Ok(line) = self.log.recv() {
+            self.lines.push(line.clone());
+            if line.contains(words) {
+                return line;
+            }
+        }
+        panic!("the log ended before {words:?}:\n{}", self.lines.join("\n"));
+    }
+
+    /// An answer's status and body.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let mut answer = self.send(method, path, &body);
+        let status = status(&mut answer);
+        let mut text = String::new();
+        answer.read_to_string(&mut text).unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    /// Asks for a stream of so many tokens and reads nothing yet.
+    pub(crate) fn begin(&self, tokens: u32) -> BufReader<TcpStream> {
+        let sampling = json!({"temperature": 0, "max_new_tokens": tokens, "ignore_eos": true});
+        let body = json!({"input_ids": [1, 2, 3], "stream": true, "sampling_params": sampling});
+        self.send("POST", "/generate", &body.to_string())
+    }
+
+    /// A stream that was granted.
+    pub(crate) fn stream(&self, tokens: u32) -> Stream {
+        let mut answer = self.begin(tokens);
+        assert_eq!(status(&mut answer), 200);
+        Stream(answer.lines())
+    }
+
+    /// HTTP/1.0, so that the body is what comes until the connection closes.
+    fn send(&self, method: &str, path: &str, body: &str) -> BufReader<TcpStream> {
+        let mut connection = TcpStream::connect(&self.address).unwrap();
+        let length = body.len();
+        write!(
+            connection,
+            "{method} {path} HTTP/1.0\r\ncontent-type: application/json\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        BufReader::new(connection)
+    }
+
+    /// Asks until the server's load is so.
+    pub(crate) fn wait_for_load(&self, requests: u64, waiting: u64) {
+        loop {
+            let (_, load) = self.ask("GET", "/get_load", &Value::Null);
+            if load[0]["num_reqs"] == requests && load[0]["num_waiting_reqs"] == waiting {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let name = match signal {
+            Signal::Terminate => "-TERM",
+            Signal::Interrupt => "-INT",
+        };
+        let process = self.child.id().to_string();
+        let told = Command::new("kill").args([name, &process]).status();
+        assert!(told.unwrap().success());
+    }
+
+    /// Waits for the process to end by itself; its status and its whole log.
+    pub(crate) fn end(mut self) -> (ExitStatus, Vec<String>) {
+        let status = self.child.wait().unwrap();
+        self.lines.extend(self.log.iter());
+        (status, std::mem::take(&mut self.lines))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads the head of an answer.
+fn status(answer: &mut BufReader<TcpStream>) -> u16 {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        let read = answer.read_line(&mut head).unwrap();
+        assert!(read > 0, "no answer: {head}");
+    }
+    head.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// Events as they come.
+pub(crate) struct Stream(Lines<BufReader<TcpStream>>);
+
+impl Stream {
+    /// The next event; none at the end, however it came.
+    pub(crate) fn event(&mut self) -> Option<String> {
+        self.0
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| Some(line.strip_prefix("data: ")?.to_owned()))
+    }
+
+    /// The last two events.
+    pub(crate) fn read_to_end(&mut self) -> [String; 2] {
+        let mut last = [String::new(), String::new()];
+        while let Some(event) = self.event() {
+            last.rotate_left(1);
+            last[1] = event;
+        }
+        last
+    }
+}
