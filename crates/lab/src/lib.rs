@@ -5,15 +5,34 @@
 //! measures nothing itself (that is `bench`) and knows servers only by how they are started.
 
 mod check;
+mod columns;
+mod command;
 pub mod command_line;
 pub mod compare;
 pub mod diff;
 pub mod figures;
 pub mod finding;
+pub mod history;
 pub mod import;
 pub mod machine;
 pub mod metric;
+mod moment;
 mod requests;
 pub mod run;
 pub mod statistics;
+pub mod store;
 pub mod verdict;
+
+use std::io::{stderr, stdout};
+
+/// Runs `peregrine lab` with the words after its name; what the process returns.
+pub fn main(args: &[String]) -> u8 {
+    let (mut out, mut err) = (stdout().lock(), stderr().lock());
+    command::main(
+        args,
+        &mut command::Console {
+            out: &mut out,
+            err: &mut err,
+        },
+    )
+}

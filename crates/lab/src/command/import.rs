@@ -1,0 +1,57 @@
+//! `lab import`: results that people already have, into the store.
+
+use std::fs;
+use std::path::Path;
+
+use flags::{Command, Group, Parsed, Positional, Takes};
+
+use super::{Console, Failure, STORE, open_store};
+use crate::import;
+use crate::store::{Added, Parcel};
+
+pub(super) const COMMAND: Command<'static> = Command {
+    program: "peregrine lab import",
+    about: "Reads results from texts into the store. Tables of bench_serving and of the LMDeploy \
+            client, logs of a matrix runner, notebooks and reports with such tables, and result \
+            lines are understood; texts that were read before change nothing.",
+    positionals: &[Positional {
+        name: "FILE",
+        takes: Takes::Some,
+        help: "Texts.",
+    }],
+    groups: &[Group {
+        title: "options",
+        flags: &[STORE],
+    }],
+};
+
+pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Failure> {
+    let mut store = open_store(parsed)?;
+    let (mut found_in_all, mut new_in_all) = (0, 0);
+    for path in parsed.words().iter().map(Path::new) {
+        let bytes = fs::read(path).map_err(|source| Failure::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        let text = String::from_utf8_lossy(&bytes);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let runs = import::runs(&name, &text);
+        let mut new = 0;
+        for found in &runs {
+            let parcel = Parcel {
+                run: &found.run,
+                records: &found.records,
+                texts: vec![("table.txt", &found.text)],
+                files: Vec::new(),
+            };
+            new += usize::from(store.add(&parcel)? == Added::New);
+        }
+        console.say(&format!("{name}: {} runs, {new} new", runs.len()));
+        found_in_all += runs.len();
+        new_in_all += new;
+    }
+    if parsed.words().len() > 1 {
+        console.say(&format!("{found_in_all} runs, {new_in_all} new"));
+    }
+    Ok(0)
+}
