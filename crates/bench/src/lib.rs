@@ -6,11 +6,14 @@
 pub mod client;
 pub mod clock;
 pub mod dataset;
+pub mod gsm8k;
 pub mod layout;
 pub mod load;
 pub mod measure;
+pub mod one_batch;
 mod os;
 pub mod pace;
+pub mod page;
 mod python_text;
 pub mod random;
 pub mod record;

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// An answer longer than this is refused.
+/// Of a longer answer only the beginning is kept.
 const LONGEST: usize = 64 << 20;
 
 /// Why a question has no answer.
@@ -91,13 +91,46 @@ impl Control {
         self.ask(("POST", path), body, longest)
     }
 
+    /// `POST`s a JSON body and hands over the lines of the answer as they arrive; the status.
+    pub fn stream(
+        &self,
+        path: &str,
+        body: &Value,
+        longest: Duration,
+        line: &mut dyn FnMut(&[u8]),
+    ) -> Result<u16, ControlError> {
+        let mut pending = Vec::new();
+        let mut split = |piece: &[u8]| {
+            pending.extend_from_slice(piece);
+            while let Some(end) = memchr::memchr(b'\n', &pending) {
+                line(pending[..end].trim_ascii());
+                pending.drain(..=end);
+            }
+        };
+        let request = self.request(("POST", path), Some(body));
+        let head = self.exchange(&request, longest, &self.base.join(path), &mut split)?;
+        line(pending.trim_ascii());
+        Ok(head.0)
+    }
+
     fn ask(
         &self,
-        (method, path): (&str, &str),
+        line: (&str, &str),
         body: Option<&Value>,
         longest: Duration,
     ) -> Result<Reply, ControlError> {
-        let url = self.base.join(path);
+        let mut received = Vec::new();
+        let mut keep = |piece: &[u8]| {
+            if received.len() < LONGEST {
+                received.extend_from_slice(piece);
+            }
+        };
+        let request = self.request(line, body);
+        let (status, reason) = self.exchange(&request, longest, &self.base.join(line.1), &mut keep)?;
+        Ok(Reply { status, reason, body: received })
+    }
+
+    fn request(&self, (method, path): (&str, &str), body: Option<&Value>) -> Vec<u8> {
         let body = match (body, method) {
             (Some(body), _) => Some(body.to_string().into_bytes()),
             (None, "POST") => Some(Vec::new()),
@@ -108,31 +141,21 @@ impl Control {
         headers.push(("Connection".to_owned(), "close".to_owned()));
         let target = self.base.target(path);
         let length = body.as_ref().map(Vec::len);
-        write_request_head(
-            &mut bytes,
-            (method, &target),
-            self.base.authority(),
-            &headers,
-            length,
-        );
+        write_request_head(&mut bytes, (method, &target), self.base.authority(), &headers, length);
         bytes.extend(body.unwrap_or_default());
-        self.exchange(&bytes, longest, &url)
+        bytes
     }
 
+    /// Sends a request and hands over the body as it arrives: the status and its words.
     fn exchange(
         &self,
         request: &[u8],
         longest: Duration,
         url: &str,
-    ) -> Result<Reply, ControlError> {
-        let broken = |source| ControlError::Unreachable {
-            url: url.to_owned(),
-            source,
-        };
-        let malformed = |reason: String| ControlError::Malformed {
-            url: url.to_owned(),
-            reason,
-        };
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(u16, String), ControlError> {
+        let broken = |source| ControlError::Unreachable { url: url.to_owned(), source };
+        let malformed = |reason: String| ControlError::Malformed { url: url.to_owned(), reason };
         let mut stream = connect(&self.base, longest).map_err(broken)?;
         stream.write_all(request).map_err(broken)?;
         let mut received = Vec::new();
@@ -142,23 +165,19 @@ impl Control {
                 break (head, received.split_off(length));
             }
             if read_more(&mut stream, &mut received).map_err(broken)? == 0 {
-                return Err(malformed(
-                    "the connection was closed without an answer".to_owned(),
-                ));
+                return Err(malformed("the connection was closed without an answer".to_owned()));
             }
         };
         let mut framing = head.framing;
-        let mut body = Vec::new();
         loop {
             let mut bytes = rest.as_slice();
-            while let Some(piece) = framing
-                .payload(&mut bytes)
-                .map_err(|error| malformed(error.to_string()))?
+            while let Some(piece) =
+                framing.payload(&mut bytes).map_err(|error| malformed(error.to_string()))?
             {
-                body.extend_from_slice(piece);
+                take(piece);
             }
             rest.clear();
-            if framing.is_complete() || body.len() > LONGEST {
+            if framing.is_complete() {
                 break;
             }
             if read_more(&mut stream, &mut rest).map_err(broken)? == 0 {
@@ -168,11 +187,7 @@ impl Control {
                 return Err(malformed("the answer was cut short".to_owned()));
             }
         }
-        Ok(Reply {
-            status: head.status,
-            reason: head.reason,
-            body,
-        })
+        Ok((head.status, head.reason))
     }
 }
 
@@ -192,7 +207,7 @@ fn connect(base: &Url, longest: Duration) -> io::Result<TcpStream> {
 }
 
 fn read_more(stream: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<usize> {
-    let mut buffer = [0; 64 * 1024];
+    let mut buffer = [0; 16 * 1024];
     loop {
         match stream.read(&mut buffer) {
             Ok(length) => {

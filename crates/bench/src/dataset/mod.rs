@@ -214,6 +214,11 @@ impl Source {
     }
 }
 
+/// One JSON value per line of a file; the line is named where it is wrong.
+pub fn read_json_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, DatasetError> {
+    file::read_lines(path, usize::MAX, file::BadLines::Refuse)
+}
+
 /// The drawn lengths are told even when the file had too few conversations for them.
 fn with_drawn_counts(rows: Vec<Row>, lengths: &synthetic::Lengths) -> Dataset {
     let notes = token_notes(lengths.input.iter().sum(), lengths.output.iter().sum());

@@ -42,13 +42,14 @@ pub(super) fn serve(
     if options.given.switch("plot-throughput") {
         surroundings.show(&super::sparks::plot(&report.seen));
     }
-    surroundings.show(&report.table(&options, &prepared, &ran));
+    let table = report.table(&options, &prepared, &ran);
+    surroundings.show(&table);
     let info = server_info(&options, &prepared);
     let line = report.line(&options, &ran, info);
     let path = output_file(&options);
     append(&path, &line.text(Style::Reference))
         .map_err(|source| ServingError::Output { path, source })?;
-    super::page::write(&options, &prepared, &ran, surroundings)?;
+    super::page::write(&options, &prepared, (&ran, &table), surroundings)?;
     if ran.outcome.interrupted {
         let done = ran
             .outcome

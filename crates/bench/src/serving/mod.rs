@@ -8,6 +8,7 @@ mod compat;
 mod error;
 mod interrupts;
 mod live;
+mod lmdeploy;
 mod max_rate;
 mod options;
 mod page;
@@ -28,6 +29,7 @@ mod warm_up;
 
 pub use error::ServingError;
 pub use options::{Imitated, Options, help};
+pub(crate) use progress::ProgressBar;
 pub use surroundings::Surroundings;
 
 use flags::FlagError;
@@ -38,10 +40,10 @@ const PROGRAM: &str = "peregrine bench serving";
 /// Runs `bench serving` with these words; what the process returns.
 pub fn main(args: &[String], surroundings: &mut Surroundings<'_>) -> u8 {
     let served = Options::parse(args).and_then(|options| {
-        if options.strict {
-            strict::serve(options, surroundings)
-        } else {
-            compat::serve(options, surroundings)
+        match options.imitated {
+            Imitated::Lmdeploy => lmdeploy::serve(options, surroundings),
+            Imitated::Sglang if options.strict => strict::serve(options, surroundings),
+            Imitated::Sglang => compat::serve(options, surroundings),
         }
     });
     match served {

@@ -3,26 +3,94 @@
 use super::error::ServingError;
 use super::options::Options;
 use super::prepare::Prepared;
+use super::provenance::{dataset_digest, provenance};
 use super::run::Ran;
 use super::strict_result::StrictResult;
 use super::surroundings::Surroundings;
+use crate::measure::strict::StrictFigures;
+use crate::measure::timing::Timing;
+use crate::page::{PageContent, page};
+use crate::record::RequestRecord;
+use serde_json::Value;
+use std::path::PathBuf;
 
-/// Writes the page when it is asked for.
+/// Writes the page of a run in the reference's manner, when it is asked for.
 pub(super) fn write(
-    _options: &Options,
-    _prepared: &Prepared,
-    _ran: &Ran,
-    _surroundings: &mut Surroundings<'_>,
+    options: &Options,
+    prepared: &Prepared,
+    (ran, table): (&Ran, &str),
+    surroundings: &mut Surroundings<'_>,
 ) -> Result<(), ServingError> {
-    Ok(())
+    let Some(path) = options.own.text("plot") else { return Ok(()) };
+    let records = &ran.outcome.records;
+    let objectives = options.objectives.as_ref();
+    let figures = StrictFigures::of(records, prepared.backend, &prepared.vocabulary, objectives);
+    let facts = provenance(options, prepared, &dataset_digest(&[]));
+    let warnings: Vec<String> =
+        figures.failures.iter().map(|(name, count)| format!("{count} failed: {name}")).collect();
+    let parts = Parts { records, figures: &figures, warnings: &warnings, table, facts: &facts };
+    put(options, prepared, path.into(), &parts, surroundings)
 }
 
-/// Writes the page of a strict run when it is asked for.
+/// Writes the page of a strict run, when it is asked for.
 pub(super) fn write_strict(
-    _options: &Options,
-    _prepared: &Prepared,
-    _result: &StrictResult,
-    _surroundings: &mut Surroundings<'_>,
+    options: &Options,
+    prepared: &Prepared,
+    (result, table): (&StrictResult, &str),
+    surroundings: &mut Surroundings<'_>,
 ) -> Result<(), ServingError> {
+    let Some(path) = options.own.text("plot") else { return Ok(()) };
+    let warnings = result.warnings();
+    let parts = Parts {
+        records: &result.records,
+        figures: &result.figures,
+        warnings: &warnings,
+        table,
+        facts: &result.provenance,
+    };
+    put(options, prepared, path.into(), &parts, surroundings)
+}
+
+struct Parts<'a> {
+    records: &'a [RequestRecord],
+    figures: &'a StrictFigures,
+    warnings: &'a [String],
+    table: &'a str,
+    facts: &'a Value,
+}
+
+fn put(
+    options: &Options,
+    prepared: &Prepared,
+    path: PathBuf,
+    parts: &Parts<'_>,
+    surroundings: &mut Surroundings<'_>,
+) -> Result<(), ServingError> {
+    let good = parts.records.iter().filter(|record| record.succeeded());
+    let family = prepared.backend.family();
+    let timings: Vec<Timing> =
+        good.map(|record| Timing::of(record, family, &prepared.vocabulary)).collect();
+    let model = prepared.model.rsplit('/').next().unwrap_or_default();
+    let dataset = options.given.text("dataset-name").unwrap_or_default();
+    let subtitle = format!(
+        "{} at {} · {dataset} · {} requests · {:.1} s",
+        prepared.backend.name(),
+        prepared.base.authority(),
+        parts.figures.sent,
+        parts.figures.duration,
+    );
+    let facts = serde_json::to_string_pretty(parts.facts).expect("a JSON value is serialised");
+    let html = page(&PageContent {
+        title: model,
+        subtitle: &subtitle,
+        records: parts.records,
+        timings: &timings,
+        figures: parts.figures,
+        warnings: parts.warnings,
+        table: parts.table.trim(),
+        facts: &facts,
+    });
+    std::fs::write(&path, html).map_err(|source| ServingError::Output { path: path.clone(), source })?;
+    surroundings.say(&format!("Plots written to {}", path.display()));
     Ok(())
 }

@@ -12,7 +12,7 @@ const CELLS: usize = 10;
 const SMOOTHING: f64 = 0.3;
 
 /// A bar that ticks once per finished request or conversation.
-pub(super) struct ProgressBar<'a> {
+pub(crate) struct ProgressBar<'a> {
     out: &'a mut dyn Write,
     rounds: &'a dyn Fn(usize) -> usize,
     total: usize,
@@ -24,7 +24,7 @@ pub(super) struct ProgressBar<'a> {
 
 impl<'a> ProgressBar<'a> {
     /// A bar for so many rows; `rounds` tells how many requests a row stands for.
-    pub(super) fn new(
+    pub(crate) fn new(
         out: &'a mut dyn Write,
         total: usize,
         rounds: &'a dyn Fn(usize) -> usize,
@@ -64,7 +64,7 @@ impl<'a> ProgressBar<'a> {
     }
 
     /// The last state, on a line that stays.
-    pub(super) fn close(mut self) {
+    pub(crate) fn close(self) {
         let elapsed = self.started.elapsed();
         let mean = elapsed.as_secs_f64() / self.done.max(1) as f64;
         let line = line(

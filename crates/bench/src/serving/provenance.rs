@@ -51,7 +51,20 @@ pub(super) fn provenance(options: &Options, prepared: &Prepared, dataset: &str) 
 fn arguments(options: &Options) -> Value {
     let settings = options.given.settings().iter().chain(options.own.settings());
     let pairs = settings.filter(|setting| setting.spelled.is_some());
-    pairs.map(|setting| (setting.flag.name.to_owned(), json!(setting.value.to_string()))).collect()
+    pairs.map(|setting| (setting.flag.name.to_owned(), plain(&setting.value))).collect()
+}
+
+/// An option's value as JSON; numbers that JSON does not know are texts.
+fn plain(value: &flags::Value) -> Value {
+    match value {
+        flags::Value::None => Value::Null,
+        flags::Value::Switch(on) => json!(on),
+        flags::Value::Text(text) => json!(text),
+        flags::Value::Integer(number) => json!(number),
+        flags::Value::Float(number) if number.is_finite() => json!(number),
+        flags::Value::Float(number) => json!(crate::python_text::float(*number)),
+        flags::Value::List(values) => values.iter().map(plain).collect(),
+    }
 }
 
 /// The machine as its kernel describes it.

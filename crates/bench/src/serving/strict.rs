@@ -56,14 +56,15 @@ fn conclude(
     mut result: StrictResult,
     surroundings: &mut Surroundings<'_>,
 ) -> Result<u8, ServingError> {
-    surroundings.show(&result.table());
+    let table = result.table();
+    surroundings.show(&table);
     for warning in result.warnings() {
         surroundings.warn(&format!("warning: {warning}"));
     }
     let path = output_file(options);
     let written = append(&path, &result.line(options).text(Style::Valid))
         .map_err(|source| ServingError::Output { path, source });
-    super::page::write_strict(options, prepared, &result, surroundings)?;
+    super::page::write_strict(options, prepared, (&result, &table), surroundings)?;
     written?;
     if let Some(trouble) = result.record_trouble.take() {
         return Err(trouble);

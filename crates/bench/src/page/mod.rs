@@ -1,0 +1,62 @@
+//! The page of a run: one HTML file with inline SVG, readable in light and in dark.
+
+mod charts;
+mod svg;
+
+use crate::measure::strict::StrictFigures;
+use crate::measure::timing::Timing;
+use crate::record::RequestRecord;
+use minijinja::value::{Serde, Value};
+use minijinja::Environment;
+use serde_json::json;
+
+/// What a page shows.
+pub struct PageContent<'a> {
+    /// What was measured.
+    pub title: &'a str,
+    /// How, in a few words.
+    pub subtitle: &'a str,
+    /// Every request.
+    pub records: &'a [RequestRecord],
+    /// The times of the successful ones, in the order of the records.
+    pub timings: &'a [Timing],
+    /// The figures.
+    pub figures: &'a StrictFigures,
+    /// What a reader should know.
+    pub warnings: &'a [String],
+    /// The printed table.
+    pub table: &'a str,
+    /// Facts of the run as text.
+    pub facts: &'a str,
+}
+
+/// The whole page.
+///
+/// # Panics
+/// Never for any content: the template is part of the program.
+pub fn page(content: &PageContent<'_>) -> String {
+    let mut environment = Environment::new();
+    environment
+        .add_template("page.html", include_str!("page.html"))
+        .expect("the template is part of the program");
+    let charts = charts::Charts::of(content);
+    let template = environment.get_template("page.html").expect("the template was just added");
+    let values = json!({
+        "title": content.title,
+        "subtitle": content.subtitle,
+        "warnings": content.warnings,
+        "table": content.table,
+        "facts": content.facts,
+        "tiles": charts.tiles,
+        "throughput": charts.throughput,
+        "concurrency": charts.concurrency,
+        "distributions": charts.distributions,
+        "timelines": charts.timelines,
+        "waterfall": charts.waterfall,
+        "waterfall_note": charts.waterfall_note,
+    });
+    template.render(Value::from(Serde(values))).expect("the template renders any content")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! Single requests over time.
+
+use super::axis::put;
+use super::{Canvas, LEFT, Scale, TOP, escaped, x_axis, y_axis};
+
+/// One request.
+pub(in crate::page) struct Point {
+    /// When.
+    pub(in crate::page) moment: f64,
+    /// How much.
+    pub(in crate::page) value: f64,
+    /// What is said about it when it is pointed at.
+    pub(in crate::page) words: String,
+}
+
+/// A chart of points.
+pub(in crate::page) fn points(
+    canvas: Canvas,
+    span: (f64, f64),
+    (x_title, y_title): (&str, &str),
+    (class, points): (&str, &[Point]),
+) -> String {
+    let highest = points.iter().map(|point| point.value).fold(0.0, f64::max);
+    let x = Scale::new(span, (LEFT, canvas.right()));
+    let y = Scale::new((0.0, highest * 1.05), (canvas.bottom(), TOP));
+    let mut out = x_axis(canvas, x, x_title) + &y_axis(canvas, y, y_title);
+    for point in points {
+        put(&mut out, format_args!(
+            "<circle class=\"point {class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.2\"><title>{}</title></circle>",
+            x.at(point.moment),
+            y.at(point.value),
+            escaped(&point.words),
+        ));
+    }
+    canvas.close(y_title, &out)
+}
