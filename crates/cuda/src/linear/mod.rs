@@ -85,6 +85,15 @@ impl Shape {
     }
 }
 
+/// How a product is computed, and what was measured when that was decided.
+#[derive(Clone, Copy)]
+struct Choice {
+    way: Way,
+    /// Milliseconds of our kernel and of cuBLASLt; infinite where there is none.
+    own: f32,
+    blas: f32,
+}
+
 #[derive(Clone, Copy)]
 enum Way {
     Stream(Variant),
@@ -121,7 +130,7 @@ pub(crate) struct Products {
     any: Function,
     round: Function,
     rounded_bias: Buffer,
-    chosen: Mutex<BTreeMap<Shape, Way>>,
+    chosen: Mutex<BTreeMap<Shape, Choice>>,
 }
 
 impl Products {
@@ -184,21 +193,26 @@ impl Products {
         let shape = Shape::of(product);
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         let tried = chosen.get(&shape).or_else(|| {
-            let way = chosen.get(&Shape {
+            let choice = chosen.get(&Shape {
                 bias: false,
                 ..shape
             })?;
-            matches!(way, Way::Stream(_)).then_some(way)
+            matches!(choice.way, Way::Stream(_)).then_some(choice)
         });
-        if let Some(&way) = tried {
-            return Ok(way);
+        if let Some(choice) = tried {
+            return Ok(choice.way);
         }
         let suggested = self.blas.candidates(product, 1)?;
         let way = match suggested.first() {
             Some(&algorithm) => Way::Blas(algorithm),
             None => return Err(none_found(&shape)),
         };
-        chosen.insert(shape, way);
+        let untried = Choice {
+            way,
+            own: f32::INFINITY,
+            blas: f32::INFINITY,
+        };
+        chosen.insert(shape, untried);
         Ok(way)
     }
 
@@ -297,11 +311,11 @@ impl Products {
                     bias: None,
                     out: out.view_mut(0, bucket, outputs, dtype),
                 };
-                let way = self.fastest(&product, weight, &flushed)?;
+                let choice = self.fastest(&product, weight, &flushed)?;
                 self.chosen
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .insert(Shape::of(&product), way);
+                    .insert(Shape::of(&product), choice);
             }
         }
         Ok(())
@@ -312,40 +326,35 @@ impl Products {
         product: &Product<'_>,
         weight: &DeviceWeight,
         flushed: &Buffer,
-    ) -> Result<Way, DeviceError> {
+    ) -> Result<Choice, DeviceError> {
         let rows = product.x.rows();
-        let maps = weight
-            .maps
-            .as_ref()
-            .expect("only described weights are tried");
-        let mut best: Option<(f32, Way)> = None;
-        let own = self
-            .stream
-            .variants(rows, product.out.cols())
-            .into_iter()
-            .map(Way::Stream);
-        let theirs = self
-            .blas
-            .candidates(product, blas::CANDIDATES)?
-            .into_iter()
-            .map(Way::Blas);
-        for way in own.chain(theirs) {
-            let run = || match &way {
-                Way::Stream(variant) => self.stream.run(&self.context, *variant, product, maps),
-                Way::Blas(algorithm) => self.blas.enqueue(product, None, algorithm),
-            };
-            let Ok(milliseconds) = self.time(&run, flushed) else {
-                continue;
-            };
-            if best
-                .as_ref()
-                .is_none_or(|(shortest, _)| milliseconds < *shortest)
-            {
-                best = Some((milliseconds, way));
-            }
-        }
-        best.map(|(_, way)| way)
-            .ok_or_else(|| none_found(&Shape::of(product)))
+        let maps = weight.maps.as_ref();
+        let maps = maps.expect("only described weights are tried");
+        let variants = self.stream.variants(rows, product.out.cols());
+        let own = shortest(variants, |variant| {
+            let run = || self.stream.run(&self.context, *variant, product, maps);
+            self.time(&run, flushed)
+        });
+        let algorithms = self.blas.candidates(product, blas::CANDIDATES)?;
+        let blas = shortest(algorithms, |algorithm| {
+            let run = || self.blas.enqueue(product, None, algorithm);
+            self.time(&run, flushed)
+        });
+        let time_of = |time: Option<f32>| time.unwrap_or(f32::INFINITY);
+        let (own_time, blas_time) = (
+            time_of(own.map(|(time, _)| time)),
+            time_of(blas.map(|(time, _)| time)),
+        );
+        let way = match (own, blas) {
+            (Some((_, variant)), _) if own_time <= blas_time => Way::Stream(variant),
+            (_, Some((_, algorithm))) => Way::Blas(algorithm),
+            _ => return Err(none_found(&Shape::of(product))),
+        };
+        Ok(Choice {
+            way,
+            own: own_time,
+            blas: blas_time,
+        })
     }
 
     fn time(
@@ -380,16 +389,29 @@ impl Products {
         let mine = chosen
             .iter()
             .filter(|(shape, _)| shape.outputs == outputs && shape.inputs == inputs);
-        mine.map(|(shape, way)| {
+        mine.map(|(shape, choice)| {
             let kind = if shape.wide { "f32" } else { "bf16" };
-            let how = match way {
-                Way::Stream(variant) => format!("own {variant:?}"),
+            let how = match choice.way {
+                Way::Stream(variant) => format!("{variant:?}"),
                 Way::Blas(_) => "cuBLASLt".into(),
             };
-            format!("up to {} rows, {kind}: {how}", shape.bucket)
+            let (own, blas) = (1e3 * choice.own, 1e3 * choice.blas);
+            let rows = shape.bucket;
+            format!("{rows:5} rows, {kind:4}: own {own:8.1} µs, cuBLASLt {blas:8.1} µs, {how}")
         })
         .collect()
     }
+}
+
+/// The way that takes the shortest time; ways that fail do not count.
+fn shortest<W: Copy>(
+    ways: Vec<W>,
+    time: impl Fn(&W) -> Result<f32, DeviceError>,
+) -> Option<(f32, W)> {
+    let timed = ways
+        .into_iter()
+        .filter_map(|way| Some((time(&way).ok()?, way)));
+    timed.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 fn none_found(shape: &Shape) -> DeviceError {

@@ -1,0 +1,262 @@
+//! Matrices on the device, and clocks.
+
+use std::time::Instant;
+
+use cuda::CudaDevice;
+use half::bf16;
+use ops::{Device as _, HostValues, HostWeight, Linear, OpError, Weight, rng};
+use tensor::{Buffer, DType, View, ViewMut};
+
+/// What the memory of an H200 gives when it is only read, bytes a microsecond.
+pub(crate) const MEMORY: f64 = 4.38e6;
+/// Operations a microsecond that its tensor cores do with bf16.
+pub(crate) const TENSOR: f64 = 804e6;
+
+/// Elements of a random block that larger matrices repeat.
+const BLOCK: usize = 1 << 20;
+const PIECE: usize = 4 << 20;
+
+/// A matrix on the device.
+pub(crate) struct Matrix {
+    buffer: Buffer,
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    dtype: DType,
+}
+
+impl Matrix {
+    /// Zeros.
+    pub(crate) fn new(device: &CudaDevice, rows: usize, cols: usize, dtype: DType) -> Self {
+        let bytes = (rows * cols * dtype.size()).max(16);
+        let buffer = device
+            .allocate(bytes, "a matrix to prove with")
+            .expect("memory");
+        Self {
+            buffer,
+            rows,
+            cols,
+            dtype,
+        }
+    }
+
+    /// Given elements.
+    pub(crate) fn of_bytes(
+        device: &CudaDevice,
+        rows: usize,
+        cols: usize,
+        dtype: DType,
+        bytes: &[u8],
+    ) -> Self {
+        let mut matrix = Self::new(device, rows, cols, dtype);
+        let mut staging = device.staging(PIECE).expect("staging");
+        for (index, piece) in bytes.chunks(PIECE).enumerate() {
+            staging.host().expect("staging")[..piece.len()].copy_from_slice(piece);
+            staging.send(piece.len()).expect("staging");
+            let from = staging.device().columns(0..piece.len());
+            let to = matrix
+                .buffer
+                .view_mut(index * PIECE, 1, piece.len(), DType::U8);
+            device.copy(from, to).expect("a copy");
+        }
+        sync(device);
+        matrix
+    }
+
+    /// Integers, one row.
+    pub(crate) fn ints(device: &CudaDevice, values: &[u32]) -> Self {
+        Self::int_matrix(device, 1, values.len(), values)
+    }
+
+    pub(crate) fn int_matrix(
+        device: &CudaDevice,
+        rows: usize,
+        cols: usize,
+        values: &[u32],
+    ) -> Self {
+        let bytes: Vec<u8> = values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
+        Self::of_bytes(device, rows, cols, DType::U32, &bytes)
+    }
+
+    /// Floats of one type.
+    pub(crate) fn floats(
+        device: &CudaDevice,
+        rows: usize,
+        cols: usize,
+        dtype: DType,
+        values: &[f32],
+    ) -> Self {
+        Self::of_bytes(device, rows, cols, dtype, &bytes_of(values, dtype))
+    }
+
+    /// About normal numbers; large matrices repeat a block.
+    pub(crate) fn random(device: &CudaDevice, rows: usize, cols: usize, seed: u64) -> Self {
+        let elements = rows * cols;
+        let block = bytes_of(&normals(elements.min(BLOCK), seed), DType::BF16);
+        if elements <= BLOCK {
+            return Self::of_bytes(device, rows, cols, DType::BF16, &block);
+        }
+        let source = Self::of_bytes(device, 1, BLOCK, DType::BF16, &block);
+        let mut matrix = Self::new(device, rows, cols, DType::BF16);
+        let mut at = 0;
+        while at < elements {
+            let count = BLOCK.min(elements - at);
+            let to = matrix.buffer.view_mut(2 * at, 1, count, DType::BF16);
+            device
+                .copy(source.view().columns(0..count), to)
+                .expect("a copy");
+            at += count;
+        }
+        sync(device);
+        matrix
+    }
+
+    pub(crate) fn view(&self) -> View<'_> {
+        self.buffer.view(0, self.rows, self.cols, self.dtype)
+    }
+
+    pub(crate) fn view_mut(&mut self) -> ViewMut<'_> {
+        self.buffer.view_mut(0, self.rows, self.cols, self.dtype)
+    }
+
+    /// All elements as numbers.
+    pub(crate) fn read(&self, device: &CudaDevice) -> Vec<f32> {
+        let bytes = self.rows * self.cols * self.dtype.size();
+        let mut readback = device.readback(bytes.max(16)).expect("a readback");
+        readback.fetch(self.view(), 0).expect("a copy");
+        readback.seal().expect("an event");
+        let bytes = &readback.wait().expect("results")[..bytes];
+        match self.dtype {
+            DType::BF16 => bytes
+                .chunks_exact(2)
+                .map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32())
+                .collect(),
+            DType::F32 => bytes
+                .chunks_exact(4)
+                .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+                .collect(),
+            DType::U32 => bytes
+                .chunks_exact(4)
+                .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as f32)
+                .collect(),
+            other => panic!("{other} is not read"),
+        }
+    }
+}
+
+fn bytes_of(values: &[f32], dtype: DType) -> Vec<u8> {
+    match dtype {
+        DType::BF16 => values
+            .iter()
+            .flat_map(|&value| bf16::from_f32(value).to_le_bytes())
+            .collect(),
+        _ => values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect(),
+    }
+}
+
+/// Sums of twelve uniform numbers, near enough to normal.
+pub(crate) fn normals(count: usize, seed: u64) -> Vec<f32> {
+    (0..count as u32)
+        .map(|i| {
+            (0..3)
+                .flat_map(|j| rng::philox(seed, u64::from(i), j))
+                .map(|word| word as f32 / 4_294_967_296.0)
+                .sum::<f32>()
+                - 6.0
+        })
+        .collect()
+}
+
+/// As [`normals`], but large counts repeat a block.
+pub(crate) fn repeated(count: usize, seed: u64) -> Vec<f32> {
+    normals(count.min(BLOCK), seed)
+        .into_iter()
+        .cycle()
+        .take(count)
+        .collect()
+}
+
+/// A weight of about normal numbers divided by the root of its inputs.
+pub(crate) fn weight(device: &CudaDevice, rows: usize, cols: usize, seed: u64) -> Weight {
+    let scale = 1.0 / (cols as f32).sqrt();
+    let block: Vec<f32> = normals((rows * cols).min(BLOCK), seed)
+        .into_iter()
+        .map(|value| value * scale)
+        .collect();
+    let block = bytes_of(&block, DType::BF16);
+    let mut bytes = Vec::with_capacity(2 * rows * cols);
+    while bytes.len() < 2 * rows * cols {
+        let count = block.len().min(2 * rows * cols - bytes.len());
+        bytes.extend_from_slice(&block[..count]);
+    }
+    let values = HostValues::Plain(DType::BF16, bytes.into());
+    device
+        .load_weight(HostWeight { rows, cols, values })
+        .expect("a weight")
+}
+
+/// A product without a bias.
+pub(crate) fn linear(
+    device: &CudaDevice,
+    x: View<'_>,
+    weight: &Weight,
+    out: ViewMut<'_>,
+) -> Result<(), OpError> {
+    let bias = None;
+    device.kernels().linear(Linear {
+        x,
+        weight,
+        bias,
+        out,
+    })
+}
+
+/// Waits for everything enqueued.
+pub(crate) fn sync(device: &CudaDevice) {
+    let mut readback = device.readback(16).expect("a readback");
+    readback.seal().expect("an event");
+    readback.wait().expect("the device is there");
+}
+
+/// Microseconds of one `run` among many in a graph; `run` is told its number, to take turns with inputs.
+pub(crate) fn time(
+    device: &CudaDevice,
+    many: usize,
+    mut run: impl FnMut(usize) -> Result<(), OpError>,
+) -> f64 {
+    for turn in 0..many.min(2) {
+        run(turn).expect("an op");
+    }
+    let graph = device
+        .capture(&mut || (0..many).try_for_each(&mut run))
+        .expect("a capture");
+    let graph = graph.expect("this device captures");
+    graph.replay().expect("a replay");
+    sync(device);
+    let mut best = f64::INFINITY;
+    for _ in 0..3 {
+        let began = Instant::now();
+        graph.replay().expect("a replay");
+        sync(device);
+        best = best.min(began.elapsed().as_secs_f64());
+    }
+    1e6 * best / many as f64
+}
+
+/// ‖found − expected‖ / ‖expected‖, infinite when something is not a number.
+pub(crate) fn distance(found: &[f32], expected: &[f32]) -> f64 {
+    let (mut wrong, mut size) = (0.0, 0.0);
+    for (&found, &expected) in found.iter().zip(expected) {
+        if !found.is_finite() {
+            return f64::INFINITY;
+        }
+        wrong += (f64::from(found) - f64::from(expected)).powi(2);
+        size += f64::from(expected).powi(2);
+    }
+    (wrong / size.max(1e-30)).sqrt()
+}

@@ -1,0 +1,31 @@
+//! Every op against its reference, and whether a row has the same bits in any company.
+
+use cuda::CudaDevice;
+use ops::conformance::{self, Report};
+
+pub(crate) fn run(device: &CudaDevice) -> bool {
+    show(&conformance::run(device))
+}
+
+/// Attention keeps its promise for decoding rows; dense products keep it within eight rows. The rest is told, not judged.
+pub(crate) fn invariance(device: &CudaDevice) -> bool {
+    let report = conformance::invariance(device);
+    let judged = |case: &str| case.starts_with("alone and among");
+    for outcome in &report.outcomes {
+        println!("{:8} {:40} {:?}", outcome.op, outcome.case, outcome.error);
+    }
+    report
+        .failures()
+        .all(|outcome| outcome.op != "attend" || !judged(&outcome.case))
+}
+
+fn show(report: &Report) -> bool {
+    println!("{report}");
+    for failure in report.failures().take(60) {
+        println!(
+            "FAILED {} {}: {:?} of {:e}",
+            failure.op, failure.case, failure.error, failure.bound
+        );
+    }
+    report.failures().next().is_none()
+}

@@ -1,0 +1,81 @@
+//! Proves the GPU ops on a machine with a GPU: against their references, and against what the hardware could do.
+//!
+//! `prove [--libraries FOLDER]… PART…`, parts as listed in [`PARTS`]. Every part prints a table; the exit code is zero
+//! when nothing was wrong.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for people"
+)]
+
+mod attention;
+mod bench;
+mod conformance;
+mod graphs;
+mod layers;
+mod narrow;
+mod products;
+mod small;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cuda::{CudaDevice, CudaOptions};
+
+/// True when all is well.
+type Part = fn(&CudaDevice) -> bool;
+
+const PARTS: [(&str, Part); 9] = [
+    ("conformance", conformance::run),
+    ("invariance", conformance::invariance),
+    ("attention-conformance", attention::check),
+    ("narrow", narrow::run),
+    ("graphs", graphs::run),
+    ("small", small::run),
+    ("products", products::run),
+    ("attention", attention::time),
+    ("layers", layers::run),
+];
+
+fn main() -> ExitCode {
+    let mut folders = Vec::new();
+    let mut parts: Vec<(&str, Part)> = Vec::new();
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        if word == "--libraries" {
+            folders.extend(words.next().map(PathBuf::from));
+        } else if let Some(part) = PARTS.iter().find(|(name, _)| *name == word) {
+            parts.push(*part);
+        } else {
+            let names: Vec<&str> = PARTS.iter().map(|(name, _)| *name).collect();
+            eprintln!("no part {word}; there are {}", names.join(", "));
+            return ExitCode::from(2);
+        }
+    }
+    let options = CudaOptions {
+        library_folders: folders,
+        max_step_tokens: 2048,
+        ..CudaOptions::default()
+    };
+    let device = match cuda::open(&options) {
+        Ok(device) => device,
+        Err(absent) => {
+            eprintln!("skipped: {absent}");
+            return ExitCode::from(3);
+        }
+    };
+    let mut well = true;
+    for (name, part) in parts {
+        println!("== {name}");
+        let began = std::time::Instant::now();
+        let passed = part(&device);
+        let word = if passed { "passed" } else { "FAILED" };
+        println!("== {name} {word}, {:.1} s\n", began.elapsed().as_secs_f64());
+        well &= passed;
+    }
+    if well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,251 @@
+//! Compiles the GPU kernels ahead of time: every `crates/cuda/kernels/*.cu` to a file in
+//! `target/kernels`, which the build of `cuda` embeds. Needs no GPU and no driver.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+
+use anyhow::{Context as _, bail};
+use sha2::{Digest as _, Sha256};
+
+/// The compiler, as Python packages: each of the five is needed.
+const PACKAGES: [&str; 5] = [
+    "nvidia-cuda-nvcc==13.0.88",
+    "nvidia-nvvm==13.0.88",
+    "nvidia-cuda-crt==13.0.88",
+    "nvidia-cuda-runtime==13.0.96",
+    "nvidia-cuda-cccl==13.0.85",
+];
+/// Compilations at a time: a small machine has two cores.
+const AT_ONCE: usize = 2;
+const FLAGS: [&str; 4] = ["-std=c++17", "-O3", "--Werror=all-warnings", "-fatbin"];
+/// The architecture that all kernels are made for.
+const HOPPER: &str = "-gencode=arch=compute_90a,code=sm_90a";
+/// Other cards; the last one is text that a newer driver compiles.
+const OTHERS: [&str; 3] = [
+    "-gencode=arch=compute_80,code=sm_80",
+    "-gencode=arch=compute_89,code=sm_89",
+    "-gencode=arch=compute_80,code=compute_80",
+];
+/// Headers whose instructions only Hopper has.
+const HOPPER_ONLY: [&str; 2] = ["common/wgmma.cuh", "common/tma.cuh"];
+
+/// Compiles what has changed since the last time.
+pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
+    let sources = root.join("crates/cuda/kernels");
+    let out = root.join("target/kernels");
+    std::fs::create_dir_all(&out).context("cannot create target/kernels")?;
+    let toolkit = toolkit(root)?;
+    let kernels = Kernel::all(&sources, &out)?;
+    remove_leftovers(&out, &kernels)?;
+    let stale: Vec<&Kernel> = kernels.iter().filter(|kernel| !kernel.is_fresh()).collect();
+    println!("{} kernel files, {} to compile", kernels.len(), stale.len());
+    compile_all(&toolkit, &stale)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One source file and where it goes.
+struct Kernel {
+    name: String,
+    source: PathBuf,
+    compiled: PathBuf,
+    stamp: PathBuf,
+    /// Of the source, all headers it may include, and how it is compiled.
+    hash: String,
+    hopper_only: bool,
+}
+
+impl Kernel {
+    fn all(sources: &Path, out: &Path) -> anyhow::Result<Vec<Self>> {
+        let mut files = Vec::new();
+        list(sources, &mut files)?;
+        files.sort();
+        let headers = files
+            .iter()
+            .filter(|path| path.extension().is_some_and(|e| e == "cuh"));
+        let mut common = Sha256::new();
+        for header in headers {
+            common.update(header.to_string_lossy().as_bytes());
+            common.update(std::fs::read(header)?);
+        }
+        for word in PACKAGES
+            .iter()
+            .chain(&FLAGS)
+            .chain([&HOPPER])
+            .chain(&OTHERS)
+        {
+            common.update(word);
+        }
+        let units = files
+            .iter()
+            .filter(|path| path.extension().is_some_and(|e| e == "cu"));
+        units
+            .map(|source| Self::new(source, out, common.clone(), sources))
+            .collect()
+    }
+
+    fn new(source: &Path, out: &Path, mut hash: Sha256, sources: &Path) -> anyhow::Result<Self> {
+        let name = source
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let text = std::fs::read_to_string(source)?;
+        hash.update(&text);
+        let hopper_only = includes(source, &text, sources)?
+            .iter()
+            .any(|header| HOPPER_ONLY.iter().any(|only| header.ends_with(only)));
+        Ok(Self {
+            compiled: out.join(format!("{name}.fatbin")),
+            stamp: out.join(format!("{name}.sha256")),
+            source: source.to_owned(),
+            hash: format!("{:x?}", hash.finalize().as_slice()),
+            hopper_only,
+            name,
+        })
+    }
+
+    fn is_fresh(&self) -> bool {
+        let stamp = std::fs::read_to_string(&self.stamp).unwrap_or_default();
+        self.compiled.exists() && stamp == self.hash
+    }
+
+    fn compile(&self, toolkit: &Path) -> anyhow::Result<()> {
+        // Beside its place first: a compiler that is stopped leaves nothing that looks whole.
+        let unfinished = self.compiled.with_extension("unfinished");
+        let mut command = Command::new(toolkit.join("bin/nvcc"));
+        command.args(FLAGS).arg(HOPPER);
+        if !self.hopper_only {
+            command.args(OTHERS);
+        }
+        let output = command
+            .arg(&self.source)
+            .arg("-o")
+            .arg(&unfinished)
+            .output()
+            .with_context(|| format!("cannot run nvcc of {}", toolkit.display()))?;
+        if !output.status.success() {
+            bail!(
+                "{}: {}",
+                self.name,
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+        }
+        std::fs::rename(&unfinished, &self.compiled)?;
+        std::fs::write(&self.stamp, &self.hash)?;
+        Ok(())
+    }
+}
+
+/// All headers that a file includes, directly or not.
+fn includes(file: &Path, text: &str, sources: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let folder = file.parent().unwrap_or(sources);
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let Some(name) = line
+            .strip_prefix("#include \"")
+            .and_then(|l| l.strip_suffix('"'))
+        else {
+            continue;
+        };
+        let header = folder
+            .join(name)
+            .canonicalize()
+            .with_context(|| format!("{} includes {name}, which is not there", file.display()))?;
+        let inner = includes(&header, &std::fs::read_to_string(&header)?, sources)?;
+        found.push(header);
+        found.extend(inner);
+    }
+    Ok(found)
+}
+
+fn list(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    for entry in folder
+        .read_dir()
+        .with_context(|| format!("cannot list {}", folder.display()))?
+    {
+        let path = entry?.path();
+        if path.is_dir() {
+            list(&path, files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// A kernel that was removed must not be embedded any longer.
+fn remove_leftovers(out: &Path, kernels: &[Kernel]) -> anyhow::Result<()> {
+    for entry in out.read_dir()? {
+        let path = entry?.path();
+        if !kernels
+            .iter()
+            .any(|kernel| path == kernel.compiled || path == kernel.stamp)
+        {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+fn compile_all(toolkit: &Path, stale: &[&Kernel]) -> anyhow::Result<()> {
+    let rest = Mutex::new(stale.iter());
+    let work = || -> anyhow::Result<()> {
+        loop {
+            let next = rest.lock().expect("nobody panics with the list").next();
+            let Some(kernel) = next else { return Ok(()) };
+            kernel.compile(toolkit)?;
+            println!("  {}", kernel.name);
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        let results = workers
+            .into_iter()
+            .map(|w| w.join().expect("workers return errors"));
+        results.collect::<Vec<_>>().into_iter().collect()
+    })
+}
+
+/// Where CUDA's compiler is: `CUDA_HOME`, or the pinned packages, brought under `target` when they are not there.
+fn toolkit(root: &Path) -> anyhow::Result<PathBuf> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the usual name of the toolkit's folder"
+    )]
+    let given = std::env::var_os("CUDA_HOME").map(PathBuf::from);
+    if let Some(given) = given.filter(|given| given.join("bin/nvcc").exists()) {
+        return Ok(given);
+    }
+    let folder = root.join("target/cuda-toolkit");
+    let toolkit = folder.join("nvidia/cu13");
+    // Written last, so that a broken installation is made again.
+    let stamp = folder.join("packages.txt");
+    let wanted = PACKAGES.join("\n");
+    if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(toolkit);
+    }
+    println!("bringing CUDA's compiler to target/cuda-toolkit");
+    let status = Command::new("python3")
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--upgrade",
+            "--target",
+        ])
+        .arg(&folder)
+        .args(PACKAGES)
+        .status()
+        .context("cannot run python3 -m pip")?;
+    if !status.success() {
+        bail!(
+            "pip could not install {}; set CUDA_HOME to a CUDA 13 toolkit",
+            PACKAGES.join(" ")
+        );
+    }
+    std::fs::write(&stamp, wanted)?;
+    Ok(toolkit)
+}
