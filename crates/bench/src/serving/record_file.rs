@@ -6,7 +6,7 @@ use crate::pace::LoadState;
 use crate::record::{Failure, RequestRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,11 +44,22 @@ impl RecordFile {
         Ok(writing)
     }
 
-    /// The file of an earlier run, to be written on.
-    pub(super) fn append(path: &Path) -> Result<Self, ServingError> {
+    /// The file of an earlier run, to be written on: whole lines of finished requests are kept.
+    pub(super) fn take_up(
+        path: &Path,
+        identity: &RunIdentity,
+        records: &[RequestRecord],
+    ) -> Result<Self, ServingError> {
         let failed = |source| ServingError::Output { path: path.to_owned(), source };
-        let file = OpenOptions::new().append(true).open(path).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), out: Some(BufWriter::new(file)), trouble: None })
+        let fresh = path.with_extension("taken-up");
+        let mut writing = Self::create(&fresh, identity)?;
+        for record in records {
+            writing.line(record);
+        }
+        writing.check()?;
+        std::fs::rename(&fresh, path).map_err(failed)?;
+        writing.path = path.to_owned();
+        Ok(writing)
     }
 
     fn line(&mut self, value: &impl Serialize) {

@@ -260,7 +260,7 @@ impl<'a> StrictRun<'a> {
     fn record_file(&self) -> Result<Option<RecordFile>, ServingError> {
         let Some(path) = &self.records else { return Ok(None) };
         if self.options.own.given("resume") {
-            return RecordFile::append(path).map(Some);
+            return RecordFile::take_up(path, &self.identity, &self.earlier).map(Some);
         }
         RecordFile::create(path, &self.identity).map(Some)
     }
