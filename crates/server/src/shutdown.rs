@@ -10,6 +10,9 @@ use crate::state::Shared;
 /// How often the engine's health is looked at.
 const GLANCE: Duration = Duration::from_millis(500);
 
+/// How long an answer may wait for its reader when nothing else is left to do.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// How the server came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
@@ -81,13 +84,32 @@ pub(crate) async fn supervise(
     let open = state.admission.inside();
     tracing::info!("Gracefully exiting... Remaining number of requests {open}.");
     let answered = async {
-        state.admission.empty().await;
+        tokio::select! {
+            () = state.admission.empty() => {}
+            () = unread(state) => {
+                let open = state.admission.inside();
+                tracing::warn!("Nobody reads the answers to {open} requests; exiting without.");
+            }
+        }
         state.engine.idle().await;
     };
     tokio::select! {
         () = answered => Ok(Stopped::Drained),
         () = requests.reached(2) => Ok(Stopped::AtOnce),
         () = lost(state) => Err(ServerError::EngineLost),
+    }
+}
+
+/// Resolves when the engine has had nothing to do for a while: who is inside then does not read.
+async fn unread(state: &Shared) {
+    let steps = || state.engine.stats().scheduler.steps;
+    loop {
+        state.engine.idle().await;
+        let before = steps();
+        tokio::time::sleep(PATIENCE).await;
+        if steps() == before {
+            return;
+        }
     }
 }
 

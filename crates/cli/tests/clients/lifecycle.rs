@@ -37,16 +37,32 @@ fn a_stop_signal_lets_streams_end_and_refuses_new_work() {
 
 #[test]
 fn a_second_stop_signal_does_not_wait() {
+    for signal in [Signal::Terminate, Signal::Interrupt] {
+        let mut server = Server::tiny(&[]);
+        let mut stream = server.stream(ENDLESS);
+        stream.event().unwrap();
+        server.signal(signal);
+        server.wait_for("Gracefully exiting... Remaining number of requests 1.");
+        server.signal(signal);
+        let (status, log) = server.end();
+        assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+        let [_, last] = stream.read_to_end();
+        assert_ne!(last, "[DONE]");
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_cannot_keep_the_server_up() {
     let mut server = Server::tiny(&[]);
-    let mut stream = server.stream(ENDLESS);
-    stream.event().unwrap();
-    server.signal(Signal::Interrupt);
+    // More bytes than the kernel keeps for a connection.
+    let stalled = server.begin(3 * LONG);
+    server.wait_for_load(1, 0);
+    server.signal(Signal::Terminate);
     server.wait_for("Gracefully exiting... Remaining number of requests 1.");
-    server.signal(Signal::Interrupt);
-    let (status, log) = server.end();
-    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
-    let [_, last] = stream.read_to_end();
-    assert_ne!(last, "[DONE]");
+    server.wait_for("Nobody reads the answers to 1 requests; exiting without.");
+    let (status, _) = server.end();
+    assert_eq!(status.code(), Some(0));
+    drop(stalled);
 }
 
 #[test]
