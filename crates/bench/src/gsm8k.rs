@@ -1,9 +1,10 @@
 //! `bench gsm8k`: few-shot accuracy on grade-school mathematics, beside the speed it was had at.
 
-use crate::client::{Backend, Client, Extras, Manner, Sampling, USUAL_TIME_LIMIT, Url};
+use crate::client::{Backend, Client, Extras, Manner, Sampling, USUAL_TIME_LIMIT, Url, Wording};
 use crate::dataset::Row;
 use crate::load::{self, Load, Onlooker};
 use crate::pace::Burst;
+use crate::put::put;
 use crate::record::RequestRecord;
 use crate::release::Release;
 use crate::result::{ResultLine, Style, append};
@@ -41,14 +42,20 @@ const FLAGS: &[FlagSpec] = &[
 
 /// Runs `bench gsm8k` with these words; what the process returns.
 pub fn main(args: &[String], surroundings: &mut Surroundings<'_>) -> u8 {
-    let groups = [Group { title: "options", flags: FLAGS }];
+    let groups = [Group {
+        title: "options",
+        flags: FLAGS,
+    }];
     let command = Command {
         program: PROGRAM,
         about: "Ask a running server grade-school mathematics, few-shot, and report accuracy and speed.",
         positionals: &[],
         groups: &groups,
     };
-    let ran = command.parse(args).map_err(ServingError::from).and_then(|given| run(&given, surroundings));
+    let ran = command
+        .parse(args)
+        .map_err(ServingError::from)
+        .and_then(|given| run(&given, surroundings));
     match ran {
         Ok(code) => code,
         Err(ServingError::Flags(FlagError::HelpAsked)) => {
@@ -81,23 +88,34 @@ impl Question {
 /// The last whole number in a text; thousands may be set off by commas.
 fn last_number(text: &str) -> Option<u128> {
     let text = text.replace(',', "");
-    let digits = text.split(|letter: char| !letter.is_ascii_digit()).rfind(|part| !part.is_empty())?;
+    let digits = text
+        .split(|letter: char| !letter.is_ascii_digit())
+        .rfind(|part| !part.is_empty())?;
     digits.parse().ok()
 }
 
 fn run(given: &Parsed, surroundings: &mut Surroundings<'_>) -> Result<u8, ServingError> {
     let count = |name: &str| given.integer(name).unwrap_or(0).max(0) as usize;
     let questions = read(given)?;
-    let shots: String = questions.iter().take(count("num-shots")).map(Question::solved).collect();
+    let shots: String = questions
+        .iter()
+        .take(count("num-shots"))
+        .map(Question::solved)
+        .collect();
     let asked: Vec<&Question> = questions.iter().take(count("num-questions")).collect();
-    let labels: Vec<Option<u128>> = asked.iter().map(|question| last_number(&question.answer)).collect();
+    let labels: Vec<Option<u128>> = asked
+        .iter()
+        .map(|question| last_number(&question.answer))
+        .collect();
     let output = count("max-new-tokens") as u64;
     let rows: Vec<Arc<Row>> = asked
         .iter()
         .map(|question| Arc::new(Row::text(shots.clone() + &question.asked(), 0, output)))
         .collect();
     if rows.is_empty() {
-        return Err(ServingError::Refused("there are no questions to ask".to_owned()));
+        return Err(ServingError::Refused(
+            "there are no questions to ask".to_owned(),
+        ));
     }
     let mut client = Client::start(manner(given, surroundings)?, 1, USUAL_TIME_LIMIT)
         .map_err(ServingError::Client)?;
@@ -138,8 +156,15 @@ fn manner(given: &Parsed, surroundings: &Surroundings<'_>) -> Result<Manner, Ser
     let backend = given.text("backend").and_then(Backend::named);
     let backend = backend.expect("the choices of --backend are all known");
     let host = given.text("host").unwrap_or_default();
-    let host = if host.contains("://") { host.to_owned() } else { format!("http://{host}") };
-    let base = Url::parse(&format!("{host}:{}", given.integer("port").unwrap_or(30000)))?;
+    let host = if host.contains("://") {
+        host.to_owned()
+    } else {
+        format!("http://{host}")
+    };
+    let base = Url::parse(&format!(
+        "{host}:{}",
+        given.integer("port").unwrap_or(30000)
+    ))?;
     let temperature = given.float("temperature").unwrap_or(0.0);
     let native = backend.name() == "sglang";
     let mut extra_body = Map::new();
@@ -164,11 +189,16 @@ fn manner(given: &Parsed, surroundings: &Surroundings<'_>) -> Result<Manner, Ser
         headers: surroundings.authorisation().into_iter().collect(),
         stream: true,
         ignore_eos: false,
-        sampling: Sampling { temperature, top_p: 1.0 },
-        extras: Extras { start: -1, ..Extras::default() },
+        sampling: Sampling {
+            temperature,
+            top_p: 1.0,
+        },
+        extras: Extras {
+            start: -1,
+            ..Extras::default()
+        },
         extra_body,
-        ask_usage: true,
-        bare: true,
+        wording: Wording::Plain,
     })
 }
 
@@ -188,10 +218,16 @@ impl Score {
             .iter()
             .filter(|record| record.succeeded() && predicted(record) == labels[record.row])
             .count();
-        let invalid = records.iter().filter(|record| predicted(record).is_none()).count();
+        let invalid = records
+            .iter()
+            .filter(|record| predicted(record).is_none())
+            .count();
         let share = |count: usize| count as f64 / records.len().max(1) as f64;
         let counted = |record: &RequestRecord| {
-            record.usage.output_tokens.unwrap_or(record.chunks.len() as u64)
+            record
+                .usage
+                .output_tokens
+                .unwrap_or(record.chunks.len() as u64)
         };
         Self {
             accuracy: share(right),
@@ -215,7 +251,10 @@ impl Score {
             self.throughput(),
         );
         if self.failed > 0 {
-            text.push_str(&format!("\nFailed requests: {}", self.failed));
+            put(
+                &mut text,
+                format_args!("\nFailed requests: {}", self.failed),
+            );
         }
         text
     }

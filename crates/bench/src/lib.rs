@@ -14,6 +14,7 @@ pub mod one_batch;
 mod os;
 pub mod pace;
 pub mod page;
+mod put;
 mod python_text;
 pub mod random;
 pub mod record;

@@ -171,7 +171,14 @@ impl Running<'_, '_> {
             self.under_way += 1;
             onlooker.sent(row, 0);
             let released = self.client.clock().now();
-            self.send(row, 0, Due { scheduled, released });
+            self.send(
+                row,
+                0,
+                Due {
+                    scheduled,
+                    released,
+                },
+            );
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::client::{Control, Url};
 use crate::clock::{Clock, Nanos};
 use crate::dataset::{Prompt, Source, SyntheticRules};
+use crate::put::put;
 use crate::python_text;
 use crate::random::Streams;
 use crate::release::Release;
@@ -25,18 +26,29 @@ const FLAGS: &[FlagSpec] = &[
     FlagSpec::text("base-url", "Where the server is.")
         .default(Preset::Text("http://127.0.0.1:30000")),
     FlagSpec::text("model", "Accepted; the running server decides.").alias(&["model-path"]),
-    FlagSpec::text("tokenizer", "The tokenizer's folder, when the server does not say."),
+    FlagSpec::text(
+        "tokenizer",
+        "The tokenizer's folder, when the server does not say.",
+    ),
     FlagSpec::text("run-name", "Copied into the result.").default(Preset::Text("default")),
-    numbers("batch-size", "Requests in one batch; several are tried in turn."),
+    numbers(
+        "batch-size",
+        "Requests in one batch; several are tried in turn.",
+    ),
     numbers("input-len", "Prompt tokens; several are tried in turn."),
     numbers("output-len", "Output tokens; several are tried in turn."),
     FlagSpec::float("temperature", "Sampling temperature.").default(Preset::Float(0.0)),
     FlagSpec::switch("return-logprob", "Ask for log-probabilities."),
-    FlagSpec::integer("client-stream-interval", "Tokens between events.").default(Preset::Integer(1)),
+    FlagSpec::integer("client-stream-interval", "Tokens between events.")
+        .default(Preset::Integer(1)),
     FlagSpec::switch("skip-warmup", "No warm-up batches."),
     FlagSpec::switch("show-report", "Print a table of all cases."),
-    FlagSpec::choice("dataset-name", &["random", "random-ids"], "What prompts are made of.")
-        .default(Preset::Text("random-ids")),
+    FlagSpec::choice(
+        "dataset-name",
+        &["random", "random-ids"],
+        "What prompts are made of.",
+    )
+    .default(Preset::Text("random-ids")),
     FlagSpec::text("dataset-path", "The ShareGPT file for random.").default(Preset::Text("")),
     FlagSpec::text("result-filename", "Where result lines are appended.")
         .default(Preset::Text("result.jsonl")),
@@ -45,14 +57,20 @@ const FLAGS: &[FlagSpec] = &[
 
 /// Runs `bench one-batch` with these words; what the process returns.
 pub fn main(args: &[String], surroundings: &mut Surroundings<'_>) -> u8 {
-    let groups = [Group { title: "options", flags: FLAGS }];
+    let groups = [Group {
+        title: "options",
+        flags: FLAGS,
+    }];
     let command = Command {
         program: PROGRAM,
         about: "Measure the latency of one batch of given shape on a running server.",
         positionals: &[],
         groups: &groups,
     };
-    let ran = command.parse(args).map_err(ServingError::from).and_then(|given| run(&given, surroundings));
+    let ran = command
+        .parse(args)
+        .map_err(ServingError::from)
+        .and_then(|given| run(&given, surroundings));
     match ran {
         Ok(()) => 0,
         Err(ServingError::Flags(FlagError::HelpAsked)) => {
@@ -97,7 +115,11 @@ impl Case {
     }
 
     fn words(&self) -> String {
-        let Shape { batch, input, output } = self.shape;
+        let Shape {
+            batch,
+            input,
+            output,
+        } = self.shape;
         let mut lines = vec![
             format!("batch size: {batch}"),
             format!("input_len: {input}"),
@@ -106,10 +128,16 @@ impl Case {
             format!("input throughput: {:.2} tok/s", self.input_throughput()),
         ];
         if output != 1 {
-            lines.push(format!("output throughput: {:.2} tok/s", self.output_throughput()));
+            lines.push(format!(
+                "output throughput: {:.2} tok/s",
+                self.output_throughput()
+            ));
         }
         lines.push(format!("last_ttft: {:.2} s", self.last_ttft));
-        lines.push(format!("last generation throughput: {:.2} tok/s", self.last_generation));
+        lines.push(format!(
+            "last generation throughput: {:.2} tok/s",
+            self.last_generation
+        ));
         if self.accept_length > 0.0 {
             lines.push(format!("acc_length: {:.2} ", self.accept_length));
         }
@@ -143,7 +171,9 @@ fn run(given: &Parsed, surroundings: &mut Surroundings<'_>) -> Result<(), Servin
     let control = Control::new(base, headers);
     let info = server_info(&control)?;
     let named = given.text("tokenizer").or(info["tokenizer_path"].as_str());
-    let named = named.or(info["prefill"][0]["tokenizer_path"].as_str()).map(str::to_owned);
+    let named = named
+        .or(info["prefill"][0]["tokenizer_path"].as_str())
+        .map(str::to_owned);
     let named = named.ok_or_else(|| {
         ServingError::Refused("the server does not name its tokenizer, give --tokenizer".to_owned())
     })?;
@@ -151,27 +181,50 @@ fn run(given: &Parsed, surroundings: &mut Surroundings<'_>) -> Result<(), Servin
     let capacity = info["internal_states"][0]["memory_usage"]["token_capacity"].as_u64();
     let list = |name: &str, usual: u64| -> Vec<u64> {
         let given = given.integers(name).unwrap_or_default();
-        let given: Vec<u64> = given.into_iter().filter_map(|n| u64::try_from(n).ok()).collect();
+        let given: Vec<u64> = given
+            .into_iter()
+            .filter_map(|n| u64::try_from(n).ok())
+            .collect();
         if given.is_empty() { vec![usual] } else { given }
     };
     let batches = list("batch-size", 1);
-    let seed = given.integer("seed").and_then(|seed| u32::try_from(seed).ok()).unwrap_or(42);
-    let mut bench = Bench { given, control, vocabulary, streams: Streams::seeded(seed) };
+    let seed = given
+        .integer("seed")
+        .and_then(|seed| u32::try_from(seed).ok())
+        .unwrap_or(42);
+    let mut bench = Bench {
+        given,
+        control,
+        vocabulary,
+        streams: Streams::seeded(seed),
+    };
     if !given.switch("skip-warmup") {
         surroundings.say(&format!("{} Warmup Begin {}", "=".repeat(8), "=".repeat(8)));
         surroundings.say(&format!("Warmup with batch_size={batches:?}"));
         for batch in &batches {
-            let case = bench.case(Shape { batch: *batch, input: 1024, output: 16 })?;
+            let case = bench.case(Shape {
+                batch: *batch,
+                input: 1024,
+                output: 16,
+            })?;
             surroundings.say(&case.words());
         }
-        surroundings.say(&format!("{} Warmup End   {}\n", "=".repeat(8), "=".repeat(8)));
+        surroundings.say(&format!(
+            "{} Warmup End   {}\n",
+            "=".repeat(8),
+            "=".repeat(8)
+        ));
     }
     let mut cases = Vec::new();
     let results = PathBuf::from(given.text("result-filename").unwrap_or_default());
     for batch in batches {
         for input in list("input-len", 1024) {
             for output in list("output-len", 16) {
-                let shape = Shape { batch, input, output };
+                let shape = Shape {
+                    batch,
+                    input,
+                    output,
+                };
                 if let Some(words) = too_large(shape, capacity) {
                     surroundings.say(&words);
                     continue;
@@ -192,8 +245,10 @@ fn run(given: &Parsed, surroundings: &mut Surroundings<'_>) -> Result<(), Servin
 }
 
 fn keep(path: &Path, line: &ResultLine) -> Result<(), ServingError> {
-    append(path, &line.text(Style::Valid))
-        .map_err(|source| ServingError::Output { path: path.to_owned(), source })
+    append(path, &line.text(Style::Valid)).map_err(|source| ServingError::Output {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn server_info(control: &Control) -> Result<Value, ServingError> {
@@ -209,7 +264,11 @@ fn server_info(control: &Control) -> Result<Value, ServingError> {
 }
 
 fn too_large(shape: Shape, capacity: Option<u64>) -> Option<String> {
-    let Shape { batch, input, output } = shape;
+    let Shape {
+        batch,
+        input,
+        output,
+    } = shape;
     let tokens = batch * (input + output);
     let capacity = capacity.filter(|capacity| tokens > *capacity)?;
     let frame = "=".repeat(8);
@@ -230,30 +289,45 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Sends one batch as one request and times its stream.
     fn case(&mut self, shape: Shape) -> Result<Case, ServingError> {
-        self.control.post("/flush_cache", None, Duration::from_mins(10))?;
+        self.control
+            .post("/flush_cache", None, Duration::from_mins(10))?;
         let body = self.body(shape)?;
         let clock = Clock::start();
         let mut last_ttft = Nanos(0);
         let mut failure = None;
         let url = self.control.url("/generate");
-        let status = self.control.stream("/generate", &body, LONGEST, &mut |line| {
-            let now = clock.now();
-            let Some(data) = line.strip_prefix(b"data:") else { return };
-            let Ok(event) = serde_json::from_slice::<Value>(data) else { return };
-            if let Some(error) = event.get("error") {
-                failure = Some(error.to_string());
-            }
-            if event["meta_info"]["completion_tokens"].as_u64() == Some(1) {
-                last_ttft = now;
-            }
-        })?;
+        let status = self
+            .control
+            .stream("/generate", &body, LONGEST, &mut |line| {
+                let now = clock.now();
+                let Some(data) = line.strip_prefix(b"data:") else {
+                    return;
+                };
+                let Ok(event) = serde_json::from_slice::<Value>(data) else {
+                    return;
+                };
+                if let Some(error) = event.get("error") {
+                    failure = Some(error.to_string());
+                }
+                if event["meta_info"]["completion_tokens"].as_u64() == Some(1) {
+                    last_ttft = now;
+                }
+            })?;
         let latency = clock.now();
-        if let Some(error) = failure.or_else(|| (status != 200).then(|| format!("status {status}"))) {
-            return Err(ServingError::Refused(format!("{url}: request failed: {error}")));
+        if let Some(error) = failure.or_else(|| (status != 200).then(|| format!("status {status}")))
+        {
+            return Err(ServingError::Refused(format!(
+                "{url}: request failed: {error}"
+            )));
         }
         let info = server_info(&self.control)?;
         let state = &info["internal_states"][0];
-        let or_none = |key: &str| state[key].as_f64().filter(|value| *value != 0.0).unwrap_or(-1.0);
+        let or_none = |key: &str| {
+            state[key]
+                .as_f64()
+                .filter(|value| *value != 0.0)
+                .unwrap_or(-1.0)
+        };
         Ok(Case {
             shape,
             latency: latency.seconds(),
@@ -276,7 +350,11 @@ impl Bench<'_> {
             Some("random") => Source::Random(rules),
             _ => Source::RandomIds(rules),
         };
-        let path = self.given.text("dataset-path").filter(|path| !path.is_empty()).map(Path::new);
+        let path = self
+            .given
+            .text("dataset-path")
+            .filter(|path| !path.is_empty())
+            .map(Path::new);
         let dataset = source.load(path, &self.vocabulary, &mut self.streams, Release::USUAL)?;
         let prompts: Vec<Value> = dataset
             .rows
@@ -315,15 +393,18 @@ fn report(cases: &[Case]) -> String {
             "n/a".to_owned()
         };
         let gap = case.shape.batch as f64 / case.output_throughput() * 1000.0;
-        text.push_str(&format!(
-            "| {} | {} | {} | {:.2} | {:.2} | {:.2} | {accept} | {gap:.2} |\n",
-            case.shape.batch,
-            case.shape.input,
-            case.shape.output,
-            case.latency,
-            case.input_throughput(),
-            case.output_throughput(),
-        ));
+        put(
+            &mut text,
+            format_args!(
+                "| {} | {} | {} | {:.2} | {:.2} | {:.2} | {accept} | {gap:.2} |\n",
+                case.shape.batch,
+                case.shape.input,
+                case.shape.output,
+                case.latency,
+                case.input_throughput(),
+                case.output_throughput(),
+            ),
+        );
     }
     text
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::fmt::Write;
 
 /// A float as `repr` writes it.
-pub fn float(number: f64) -> String {
+pub(crate) fn float(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();
     }
@@ -30,7 +30,7 @@ pub fn float(number: f64) -> String {
 }
 
 /// A value as `json.dumps` writes it: blanks after commas and colons, everything in ASCII.
-pub fn json(value: &Value) -> String {
+pub(crate) fn json(value: &Value) -> String {
     let mut out = String::new();
     write_json(&mut out, value);
     out
@@ -72,7 +72,7 @@ fn write_json(out: &mut String, value: &Value) {
 }
 
 /// A value as Python's `repr` writes the object it stands for.
-pub fn repr(value: &Value) -> String {
+pub(crate) fn repr(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
         Value::Bool(true) => "True".to_owned(),

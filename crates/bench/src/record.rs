@@ -48,7 +48,10 @@ pub struct Due {
 impl Due {
     /// Due and let go at the same moment.
     pub fn at(moment: Nanos) -> Self {
-        Self { scheduled: moment, released: moment }
+        Self {
+            scheduled: moment,
+            released: moment,
+        }
     }
 }
 

@@ -1,6 +1,11 @@
 //! Beside the unmodified Python clients on the same server: same requests, same output, same figures.
 //!
 //! Needs `reference/setup_bench_clients.sh` to have been run.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot unwrap has failed"
+)]
 
 mod support;
 
@@ -19,7 +24,10 @@ fn clients() -> Option<PathBuf> {
     if folder.join("ready").exists() {
         return Some(folder);
     }
-    println!("skipped: there is no {}, run reference/setup_bench_clients.sh", folder.display());
+    println!(
+        "skipped: there is no {}, run reference/setup_bench_clients.sh",
+        folder.display()
+    );
     None
 }
 
@@ -35,7 +43,11 @@ fn answer(request: &Request) -> Script {
     };
     let tokens = asked.as_u64().unwrap_or(1) as usize;
     let (first, gap) = (Duration::from_millis(40), Duration::from_millis(15));
-    Generation { tokens_per_event: 2, ..Generation::steady(voice, tokens, first, gap) }.script()
+    Generation {
+        tokens_per_event: 2,
+        ..Generation::steady(voice, tokens, first, gap)
+    }
+    .script()
 }
 
 /// What a client printed and wrote, and the bodies it sent.
@@ -59,14 +71,20 @@ fn seen(out: String, server: &ScriptedServer, folder: &tempfile::TempDir) -> See
         .map(|exchange| sorted(&exchange.request.json()).to_string())
         .collect();
     bodies.sort_unstable();
-    Seen { out, result, keys, bodies }
+    Seen {
+        out,
+        result,
+        keys,
+        bodies,
+    }
 }
 
 /// The same object with its keys in order.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
-            let map: BTreeMap<&String, Value> = map.iter().map(|(key, item)| (key, sorted(item))).collect();
+            let map: BTreeMap<&String, Value> =
+                map.iter().map(|(key, item)| (key, sorted(item))).collect();
             json!(map)
         }
         other => other.clone(),
@@ -78,7 +96,14 @@ fn ours(release: &str, words: &[&str]) -> Seen {
     let folder = tempfile::tempdir().unwrap();
     let result = folder.path().join("result.jsonl");
     let base = server.base_url();
-    let mut all = vec!["--reference", release, "--base-url", &base, "--output-file", result.to_str().unwrap()];
+    let mut all = vec![
+        "--reference",
+        release,
+        "--base-url",
+        &base,
+        "--output-file",
+        result.to_str().unwrap(),
+    ];
     all.extend(words);
     let printed = serve(&all);
     assert_eq!(printed.code, 0, "{}", printed.err);
@@ -93,21 +118,35 @@ fn theirs(clients: &std::path::Path, release: &str, words: &[&str]) -> Seen {
     let ran = Command::new(clients.join("venv/bin/python"))
         .arg(script)
         .arg(clients.join(release))
-        .args(["--base-url", &server.base_url(), "--output-file", result.to_str().unwrap()])
+        .args([
+            "--base-url",
+            &server.base_url(),
+            "--output-file",
+            result.to_str().unwrap(),
+        ])
         .args(words)
         .env("HF_HUB_OFFLINE", "1")
         .env("API_KEY", "secret")
         .env("HOME", folder.path())
         .output()
         .unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
     seen(String::from_utf8(ran.stdout).unwrap(), &server, &folder)
 }
 
 /// The printed text with measured values blanked; labels, order and column widths stay.
 fn layout(out: &str) -> Vec<String> {
-    let measured = |line: &str| line.contains("(ms):") || line.contains("/s):") || line.contains("Benchmark duration")
-        || line.starts_with("Concurrency:") || line.starts_with("Peak ");
+    let measured = |line: &str| {
+        line.contains("(ms):")
+            || line.contains("/s):")
+            || line.contains("Benchmark duration")
+            || line.starts_with("Concurrency:")
+            || line.starts_with("Peak ")
+    };
     out.lines()
         .map(|line| {
             if line.starts_with("Server ready in ") {
@@ -121,7 +160,11 @@ fn layout(out: &str) -> Vec<String> {
             }
             // The address and the folder of the result differ from run to run.
             let mut line = line.to_owned();
-            for (from, to) in [("base_url='", "', "), ("output_file='", "', "), ("http://127.0.0.1:", "/")] {
+            for (from, to) in [
+                ("base_url='", "', "),
+                ("output_file='", "', "),
+                ("http://127.0.0.1:", "/"),
+            ] {
                 if let Some(start) = line.find(from).map(|at| at + from.len())
                     && let Some(length) = line[start..].find(to)
                 {
@@ -143,14 +186,27 @@ fn compare(clients: &std::path::Path, release: &str, words: &[&str]) {
     }
     assert_eq!(lines.len(), their_lines.len(), "{case}");
     assert_eq!(ours.keys, theirs.keys, "{case}");
-    for key in ["completed", "total_input_tokens", "total_output_tokens", "total_output_tokens_retokenized"] {
+    for key in [
+        "completed",
+        "total_input_tokens",
+        "total_output_tokens",
+        "total_output_tokens_retokenized",
+    ] {
         assert_eq!(ours.result[key], theirs.result[key], "{case} {key}");
     }
     // The script's delays are what both must have seen; the machine may be busy, hence the room.
-    for (key, room) in [("median_ttft_ms", 15.0), ("median_tpot_ms", 3.0), ("median_itl_ms", 3.0), ("median_e2e_latency_ms", 40.0)] {
+    for (key, room) in [
+        ("median_ttft_ms", 15.0),
+        ("median_tpot_ms", 3.0),
+        ("median_itl_ms", 3.0),
+        ("median_e2e_latency_ms", 40.0),
+    ] {
         let value = |seen: &Seen| seen.result[key].as_f64().unwrap();
         let (ours, theirs) = (value(&ours), value(&theirs));
-        assert!((ours - theirs).abs() <= room, "{case} {key}: ours {ours}, theirs {theirs}");
+        assert!(
+            (ours - theirs).abs() <= room,
+            "{case} {key}: ours {ours}, theirs {theirs}"
+        );
         println!("{release} {key}: ours {ours:.3}, theirs {theirs:.3}");
     }
 }
@@ -160,13 +216,51 @@ fn requests_output_and_figures_are_those_of_the_python_clients() {
     let Some(clients) = clients() else { return };
     let conversations = data("conversations.json");
     let conversations = conversations.to_str().unwrap();
-    let native = ["--dataset-name", "sharegpt", "--dataset-path", conversations, "--num-prompts", "12",
-        "--max-concurrency", "6", "--apply-chat-template"];
-    let completions = ["--backend", "sglang-oai", "--dataset-name", "random-ids", "--random-input-len", "30",
-        "--random-output-len", "12", "--num-prompts", "10", "--request-rate", "40", "--seed", "7"];
-    let chat = ["--backend", "sglang-oai-chat", "--dataset-name", "random", "--dataset-path", conversations,
-        "--random-input-len", "30", "--random-output-len", "12", "--random-range-ratio", "0.5", "--num-prompts", "10",
-        "--extra-request-body", "{\"top_k\": 3}"];
+    let native = [
+        "--dataset-name",
+        "sharegpt",
+        "--dataset-path",
+        conversations,
+        "--num-prompts",
+        "12",
+        "--max-concurrency",
+        "6",
+        "--apply-chat-template",
+    ];
+    let completions = [
+        "--backend",
+        "sglang-oai",
+        "--dataset-name",
+        "random-ids",
+        "--random-input-len",
+        "30",
+        "--random-output-len",
+        "12",
+        "--num-prompts",
+        "10",
+        "--request-rate",
+        "40",
+        "--seed",
+        "7",
+    ];
+    let chat = [
+        "--backend",
+        "sglang-oai-chat",
+        "--dataset-name",
+        "random",
+        "--dataset-path",
+        conversations,
+        "--random-input-len",
+        "30",
+        "--random-output-len",
+        "12",
+        "--random-range-ratio",
+        "0.5",
+        "--num-prompts",
+        "10",
+        "--extra-request-body",
+        "{\"top_k\": 3}",
+    ];
     std::thread::scope(|scope| {
         for release in ["0.5.6.post2", "0.5.23"] {
             let clients = &clients;

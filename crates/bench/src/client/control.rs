@@ -126,8 +126,13 @@ impl Control {
             }
         };
         let request = self.request(line, body);
-        let (status, reason) = self.exchange(&request, longest, &self.base.join(line.1), &mut keep)?;
-        Ok(Reply { status, reason, body: received })
+        let (status, reason) =
+            self.exchange(&request, longest, &self.base.join(line.1), &mut keep)?;
+        Ok(Reply {
+            status,
+            reason,
+            body: received,
+        })
     }
 
     fn request(&self, (method, path): (&str, &str), body: Option<&Value>) -> Vec<u8> {
@@ -141,7 +146,13 @@ impl Control {
         headers.push(("Connection".to_owned(), "close".to_owned()));
         let target = self.base.target(path);
         let length = body.as_ref().map(Vec::len);
-        write_request_head(&mut bytes, (method, &target), self.base.authority(), &headers, length);
+        write_request_head(
+            &mut bytes,
+            (method, &target),
+            self.base.authority(),
+            &headers,
+            length,
+        );
         bytes.extend(body.unwrap_or_default());
         bytes
     }
@@ -154,8 +165,14 @@ impl Control {
         url: &str,
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<(u16, String), ControlError> {
-        let broken = |source| ControlError::Unreachable { url: url.to_owned(), source };
-        let malformed = |reason: String| ControlError::Malformed { url: url.to_owned(), reason };
+        let broken = |source| ControlError::Unreachable {
+            url: url.to_owned(),
+            source,
+        };
+        let malformed = |reason: String| ControlError::Malformed {
+            url: url.to_owned(),
+            reason,
+        };
         let mut stream = connect(&self.base, longest).map_err(broken)?;
         stream.write_all(request).map_err(broken)?;
         let mut received = Vec::new();
@@ -165,14 +182,17 @@ impl Control {
                 break (head, received.split_off(length));
             }
             if read_more(&mut stream, &mut received).map_err(broken)? == 0 {
-                return Err(malformed("the connection was closed without an answer".to_owned()));
+                return Err(malformed(
+                    "the connection was closed without an answer".to_owned(),
+                ));
             }
         };
         let mut framing = head.framing;
         loop {
             let mut bytes = rest.as_slice();
-            while let Some(piece) =
-                framing.payload(&mut bytes).map_err(|error| malformed(error.to_string()))?
+            while let Some(piece) = framing
+                .payload(&mut bytes)
+                .map_err(|error| malformed(error.to_string()))?
             {
                 take(piece);
             }

@@ -32,10 +32,31 @@ pub struct Manner {
     pub extras: Extras,
     /// Keys put into every body, over those made here.
     pub extra_body: Map<String, Value>,
-    /// Whether streams are asked to end with their token counts.
-    pub ask_usage: bool,
-    /// Whether native requests carry no adapter and no log-probability keys.
-    pub bare: bool,
+    /// What beside the necessary is said.
+    pub wording: Wording,
+}
+
+/// What requests say beside the necessary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wording {
+    /// As SGLang's client: native requests always carry adapter and log-probability keys.
+    Sglang,
+    /// The same, and streams are asked to tell their token counts.
+    SglangCounted,
+    /// As LMDeploy's client: native requests carry nothing more.
+    Lmdeploy,
+    /// The least, and streams are asked to tell their token counts.
+    Plain,
+}
+
+impl Wording {
+    fn is_bare(self) -> bool {
+        matches!(self, Self::Lmdeploy | Self::Plain)
+    }
+
+    fn asks_usage(self) -> bool {
+        matches!(self, Self::SglangCounted | Self::Plain)
+    }
 }
 
 /// Sampling of the native backend.
@@ -105,7 +126,10 @@ impl Manner {
         };
         body.extend(self.extra_body.clone());
         body.extend(ask.row.extra_body.clone());
-        if self.ask_usage && self.stream && matches!(body.get("stream"), Some(Value::Bool(true))) {
+        if self.wording.asks_usage()
+            && self.stream
+            && matches!(body.get("stream"), Some(Value::Bool(true)))
+        {
             add_usage(&mut body, self.backend.family());
         }
         self.after_extras(&mut body, ask);
@@ -126,7 +150,7 @@ impl Manner {
         } else {
             "text"
         };
-        if self.bare {
+        if self.wording.is_bare() {
             return object(json!({
                 form: prompt(ask),
                 "sampling_params": sampling,

@@ -14,7 +14,7 @@ mod reactor;
 pub use backend::{BACKENDS, Backend, Family};
 pub use control::{Control, ControlError, Reply};
 pub use http1::{Url, UrlError};
-pub use manner::{Extras, Manner, Sampling};
+pub use manner::{Extras, Manner, Sampling, Wording};
 
 use crate::clock::Clock;
 use crate::dataset::Row;
@@ -210,7 +210,7 @@ impl Client {
 /// The record of a request whose answer's lines arrived at these moments.
 #[cfg(test)]
 pub(crate) fn replay_answer(
-    begun: RequestRecord,
+    begun: &RequestRecord,
     backend: Backend,
     lines: &[(u64, String)],
 ) -> RequestRecord {
@@ -230,6 +230,6 @@ pub(crate) fn replay_answer(
         usage: answer.usage,
         text: answer.text,
         failure,
-        ..begun
+        ..begun.clone()
     }
 }

@@ -178,7 +178,7 @@ impl Source {
             Self::Random(rules) => {
                 let lengths = rules.lengths(&mut streams.numpy, vocabulary);
                 let pairs = conversations::share_gpt(&path, &mut streams.python)?;
-                let rows = rules.from_pairs(&lengths, pairs, vocabulary);
+                let rows = rules.cut_pairs(&lengths, pairs, vocabulary);
                 Ok(with_drawn_counts(rows, &lengths))
             }
             Self::RandomIds(rules) => {
@@ -215,7 +215,9 @@ impl Source {
 }
 
 /// One JSON value per line of a file; the line is named where it is wrong.
-pub fn read_json_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, DatasetError> {
+pub fn read_json_lines<T: serde::de::DeserializeOwned>(
+    path: &Path,
+) -> Result<Vec<T>, DatasetError> {
     file::read_lines(path, usize::MAX, file::BadLines::Refuse)
 }
 

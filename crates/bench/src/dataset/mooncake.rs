@@ -2,6 +2,7 @@
 
 use super::file::{self, BadLines};
 use super::{Dataset, DatasetError, Row, message};
+use crate::put::put;
 use crate::vocabulary::Vocabulary;
 use serde::Deserialize;
 use serde_json::Value;
@@ -33,10 +34,11 @@ impl Record {
     /// Each block id stands for a block of text that is the same wherever the id is.
     fn blocks(&self, words: usize) -> String {
         let filler = vec!["hi"; words].join(" ");
-        self.hash_ids
-            .iter()
-            .map(|id| format!("{id}{filler}"))
-            .collect()
+        let mut text = String::new();
+        for id in &self.hash_ids {
+            put(&mut text, format_args!("{id}{filler}"));
+        }
+        text
     }
 
     fn warm_up(&self, vocabulary: &Vocabulary) -> Row {

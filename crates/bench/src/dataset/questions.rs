@@ -89,15 +89,13 @@ pub(super) fn speed_bench(
         .into_iter()
         .filter(wanted)
         .filter_map(|question| question.turns.into_iter().next())
-        .map(|turn| match vocabulary.render(&[message("user", &turn)]) {
-            Some(Ok(rendered)) => {
+        .map(|turn| {
+            if let Some(Ok(rendered)) = vocabulary.render(&[message("user", &turn)]) {
                 let tokens = vocabulary.count(&rendered) as u64;
-                Row::text(rendered, tokens, output)
+                return Row::text(rendered, tokens, output);
             }
-            _ => {
-                let tokens = vocabulary.encode(&turn).len() as u64;
-                Row::text(turn, tokens, output)
-            }
+            let tokens = vocabulary.encode(&turn).len() as u64;
+            Row::text(turn, tokens, output)
         })
         .collect();
     if rows.is_empty() {

@@ -1,6 +1,7 @@
 //! Groups of prompts with a system prompt in common, made of random tokens.
 
 use super::{Dataset, Prompt, Row, lengths, message};
+use crate::put::put;
 use crate::python_text;
 use crate::random::{Pcg64, PythonRandom, Streams};
 use crate::release::Release;
@@ -158,16 +159,17 @@ impl SharedPrefixRules {
             self.groups, self.per_group, self.system, self.question, self.output
         );
         if release.has(8) {
-            text.push_str(&format!(", num_turns={}", self.turns));
+            put(&mut text, format_args!(", num_turns={}", self.turns));
         }
         if release.has(14) {
             let (name, exponent) = match self.zipf {
                 Some(exponent) => ("zipf", python_text::float(exponent)),
                 None => ("uniform", "None".to_owned()),
             };
-            text.push_str(&format!(
-                ", group_distribution='{name}', zipf_alpha={exponent}"
-            ));
+            put(
+                &mut text,
+                format_args!(", group_distribution='{name}', zipf_alpha={exponent}"),
+            );
         }
         text.push(')');
         let routed = self.routing.is_some();

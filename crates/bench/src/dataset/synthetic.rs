@@ -42,7 +42,7 @@ impl SyntheticRules {
     }
 
     /// Rows of conversation text, cut or repeated to the drawn lengths.
-    pub(super) fn from_pairs(
+    pub(super) fn cut_pairs(
         &self,
         lengths: &Lengths,
         pairs: Vec<Pair>,

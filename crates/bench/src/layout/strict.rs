@@ -36,19 +36,46 @@ pub fn strict_table(
     tokens(&mut frame, heading, figures);
     let e2e = [("schedule", &figures.scheduled_e2e), ("send", &figures.e2e)];
     for (from, spread) in e2e {
-        block(&mut frame, &format!("End-to-End Latency from {from}"), "E2E", spread, TAIL);
+        block(
+            &mut frame,
+            &format!("End-to-End Latency from {from}"),
+            "E2E",
+            spread,
+            TAIL,
+        );
     }
     if !heading.embedding {
-        let ttft = [("schedule", &figures.scheduled_ttft), ("send", &figures.ttft)];
+        let ttft = [
+            ("schedule", &figures.scheduled_ttft),
+            ("send", &figures.ttft),
+        ];
         for (from, spread) in ttft {
-            block(&mut frame, &format!("Time to First Token from {from}"), "TTFT", spread, TAIL);
+            block(
+                &mut frame,
+                &format!("Time to First Token from {from}"),
+                "TTFT",
+                spread,
+                TAIL,
+            );
         }
         let head = "Time per Output Token (excl. 1st token)";
         block(&mut frame, head, "TPOT", &figures.tpot, TAIL);
         let gaps = [Kind::P90, Kind::P95, Kind::P99, Kind::Max];
-        block(&mut frame, "Inter-Token Latency", "ITL", &figures.itl, &gaps);
+        block(
+            &mut frame,
+            "Inter-Token Latency",
+            "ITL",
+            &figures.itl,
+            &gaps,
+        );
     }
-    block(&mut frame, "Client Queue Time", "queue", &figures.queue, TAIL);
+    block(
+        &mut frame,
+        "Client Queue Time",
+        "queue",
+        &figures.queue,
+        TAIL,
+    );
     if let Some(goodput) = &figures.goodput {
         goodput_block(&mut frame, goodput);
     }
@@ -60,10 +87,14 @@ pub fn strict_table(
 fn load(frame: &mut Frame, heading: &StrictHeading<'_>, figures: &StrictFigures) {
     frame.word("Backend:", heading.backend);
     frame.word("Pace:", heading.pace);
-    let rate = heading.rate.map_or_else(|| "trace".to_owned(), python_text::float);
+    let rate = heading
+        .rate
+        .map_or_else(|| "trace".to_owned(), python_text::float);
     frame.word("Target request rate (req/s):", rate);
     frame.number("Achieved request rate (req/s):", figures.achieved_rate);
-    let gate = heading.max_concurrency.map_or_else(|| "not set".to_owned(), |gate| gate.to_string());
+    let gate = heading
+        .max_concurrency
+        .map_or_else(|| "not set".to_owned(), |gate| gate.to_string());
     frame.word("Max request concurrency:", gate);
     frame.word("Requests sent:", figures.sent);
     frame.word("Successful requests:", figures.completed);
@@ -74,20 +105,35 @@ fn load(frame: &mut Frame, heading: &StrictHeading<'_>, figures: &StrictFigures)
     frame.number("Benchmark duration (s):", figures.duration);
     frame.word("Peak concurrent requests:", figures.peak_requests);
     frame.number("Concurrency:", figures.concurrency);
-    frame.number("Request throughput (req/s):", figures.per_second(figures.completed as u64));
+    frame.number(
+        "Request throughput (req/s):",
+        figures.per_second(figures.completed as u64),
+    );
 }
 
 fn tokens(frame: &mut Frame, heading: &StrictHeading<'_>, figures: &StrictFigures) {
     frame.head("Tokens");
     frame.word("Input tokens (dataset):", figures.input_nominal);
-    let actual = figures.input_actual.map_or_else(|| "n/a".to_owned(), |tokens| tokens.to_string());
+    let actual = figures
+        .input_actual
+        .map_or_else(|| "n/a".to_owned(), |tokens| tokens.to_string());
     frame.word("Input tokens (server):", actual);
-    frame.number("Input token throughput (tok/s):", figures.per_second(figures.input()));
+    frame.number(
+        "Input token throughput (tok/s):",
+        figures.per_second(figures.input()),
+    );
     if !heading.embedding {
-        let sources: Vec<&str> = figures.output_sources.iter().map(|source| source.name()).collect();
+        let sources: Vec<&str> = figures
+            .output_sources
+            .iter()
+            .map(|source| source.name())
+            .collect();
         frame.word("Generated tokens:", figures.output);
         frame.word("Generated tokens counted by:", sources.join("+"));
-        frame.number("Output token throughput (tok/s):", figures.per_second(figures.output));
+        frame.number(
+            "Output token throughput (tok/s):",
+            figures.per_second(figures.output),
+        );
         frame.number("Peak output in any second (tok/s):", figures.peak_output);
         let total = figures.input() + figures.output;
         frame.number("Total token throughput (tok/s):", figures.per_second(total));
@@ -96,8 +142,14 @@ fn tokens(frame: &mut Frame, heading: &StrictHeading<'_>, figures: &StrictFigure
         frame.number("Accept length:", length);
     }
     frame.word("Prefix cache at start:", heading.cache);
-    let rate = figures.cache.as_ref().map(|hits| format!("{:.1}%", hits.rate() * 100.0));
-    frame.word("Prefix cache hit rate:", rate.unwrap_or_else(|| "n/a".to_owned()));
+    let rate = figures
+        .cache
+        .as_ref()
+        .map(|hits| format!("{:.1}%", hits.rate() * 100.0));
+    frame.word(
+        "Prefix cache hit rate:",
+        rate.unwrap_or_else(|| "n/a".to_owned()),
+    );
 }
 
 fn steady(frame: &mut Frame, figures: &StrictFigures) {
@@ -116,7 +168,10 @@ fn client(frame: &mut Frame, health: &ClientHealth) {
     frame.number("P99 send lag (ms):", health.send_lag * 1e3);
     frame.number("CPU time (s):", health.cpu);
     frame.number("Busy per thread (%):", health.busy * 100.0);
-    frame.word("Client-limited:", if health.is_limited() { "yes" } else { "no" });
+    frame.word(
+        "Client-limited:",
+        if health.is_limited() { "yes" } else { "no" },
+    );
     for limit in &health.limits {
         frame.line(&format!("  {limit}"));
     }

@@ -31,7 +31,11 @@ pub fn levels(spans: &[(Nanos, Nanos)]) -> Vec<Level> {
             under_way += change;
         }
         if let Some((to, _)) = events.peek() {
-            levels.push(Level { from, to: *to, under_way: under_way.max(0) as usize });
+            levels.push(Level {
+                from,
+                to: *to,
+                under_way: under_way.max(0) as usize,
+            });
         }
     }
     levels
@@ -39,7 +43,11 @@ pub fn levels(spans: &[(Nanos, Nanos)]) -> Vec<Level> {
 
 /// The most that were ever under way at once.
 pub fn peak(levels: &[Level]) -> usize {
-    levels.iter().map(|level| level.under_way).max().unwrap_or(0)
+    levels
+        .iter()
+        .map(|level| level.under_way)
+        .max()
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -49,10 +57,16 @@ mod tests {
     #[test]
     fn the_peak_counts_true_overlap_only() {
         let spans = |pairs: &[(u64, u64)]| -> Vec<(Nanos, Nanos)> {
-            pairs.iter().map(|(from, to)| (Nanos(*from), Nanos(*to))).collect()
+            pairs
+                .iter()
+                .map(|(from, to)| (Nanos(*from), Nanos(*to)))
+                .collect()
         };
         assert_eq!(peak(&levels(&spans(&[(0, 10), (10, 20), (20, 30)]))), 1);
-        assert_eq!(peak(&levels(&spans(&[(0, 10), (5, 20), (9, 30), (20, 40)]))), 3);
+        assert_eq!(
+            peak(&levels(&spans(&[(0, 10), (5, 20), (9, 30), (20, 40)]))),
+            3
+        );
         assert_eq!(peak(&levels(&spans(&[]))), 0);
         let found = levels(&spans(&[(0, 10), (5, 20)]));
         let counts: Vec<usize> = found.iter().map(|level| level.under_way).collect();

@@ -44,8 +44,10 @@ impl ClientHealth {
         (wall, threads): (Duration, usize),
     ) -> Self {
         let reads = own.read_lag.len().max(1) as f64;
-        let mut lags: Vec<f64> =
-            records.iter().map(|record| record.sent.seconds_since(record.released)).collect();
+        let mut lags: Vec<f64> = records
+            .iter()
+            .map(|record| record.sent.seconds_since(record.released))
+            .collect();
         lags.sort_by(f64::total_cmp);
         let send_lag = super::percentile(&lags, 99.0);
         let cpu = after.cpu.saturating_sub(before.cpu).as_secs_f64();
@@ -65,7 +67,11 @@ impl ClientHealth {
 
     fn judge(&self) -> Vec<String> {
         let mut limits = Vec::new();
-        let late_read = if self.stamped > 0.99 { LATE_READ } else { LATE_UNSTAMPED_READ };
+        let late_read = if self.stamped > 0.99 {
+            LATE_READ
+        } else {
+            LATE_UNSTAMPED_READ
+        };
         if self.read_lag > late_read {
             limits.push(format!("reads lag by {:.1} ms (p99)", self.read_lag * 1e3));
         }

@@ -20,14 +20,20 @@ pub struct Window {
 impl Window {
     /// The window of requests at this share of their peak; the first of equally long ones.
     pub fn of(timings: &[Timing], share: f64) -> Option<Self> {
-        let spans: Vec<(Nanos, Nanos)> =
-            timings.iter().map(|timing| (timing.sent, timing.finished)).collect();
+        let spans: Vec<(Nanos, Nanos)> = timings
+            .iter()
+            .map(|timing| (timing.sent, timing.finished))
+            .collect();
         let levels = levels(&spans);
         let peak = peak(&levels);
         let threshold = ((peak as f64 * share).ceil() as usize).max(1);
         let mut longest: Option<(Nanos, Nanos)> = None;
         let mut open: Option<(Nanos, Nanos)> = None;
-        let closing = Level { from: Nanos(u64::MAX), to: Nanos(u64::MAX), under_way: 0 };
+        let closing = Level {
+            from: Nanos(u64::MAX),
+            to: Nanos(u64::MAX),
+            under_way: 0,
+        };
         for level in levels.into_iter().chain([closing]) {
             if level.under_way >= threshold {
                 let from = open.map_or(level.from, |(from, _)| from);
@@ -38,7 +44,12 @@ impl Window {
                 longest = Some((from, to));
             }
         }
-        longest.map(|(from, to)| Self { from, to, threshold, peak })
+        longest.map(|(from, to)| Self {
+            from,
+            to,
+            threshold,
+            peak,
+        })
     }
 
     /// Its length in seconds.
@@ -59,14 +70,19 @@ impl Window {
 
     /// Requests that ended in it, per second.
     pub fn request_throughput(&self, timings: &[Timing]) -> f64 {
-        let ended = timings.iter().filter(|timing| (self.from..=self.to).contains(&timing.finished));
+        let ended = timings
+            .iter()
+            .filter(|timing| (self.from..=self.to).contains(&timing.finished));
         ended.count() as f64 / self.seconds()
     }
 
     /// The mean number of requests under way in it.
     pub fn mean_concurrency(&self, timings: &[Timing]) -> f64 {
         let overlap = |timing: &Timing| {
-            timing.finished.min(self.to).seconds_since(timing.sent.max(self.from))
+            timing
+                .finished
+                .min(self.to)
+                .seconds_since(timing.sent.max(self.from))
         };
         timings.iter().map(overlap).sum::<f64>() / self.seconds()
     }
@@ -88,7 +104,12 @@ mod tests {
             scheduled_ttft: 1.0,
             e2e: (finished - sent) as f64,
             scheduled_e2e: (finished - sent) as f64,
-            arrivals: (sent + 1..=finished).map(|at| Arrival { at: second(at), tokens: 2 }).collect(),
+            arrivals: (sent + 1..=finished)
+                .map(|at| Arrival {
+                    at: second(at),
+                    tokens: 2,
+                })
+                .collect(),
             output: 2 * (finished - sent),
             source: CountSource::Server,
         }

@@ -91,16 +91,19 @@ impl StrictFigures {
     ) -> Self {
         let good: Vec<&RequestRecord> =
             records.iter().filter(|record| record.succeeded()).collect();
-        let timings: Vec<Timing> =
-            good.iter().map(|record| Timing::of(record, backend.family(), vocabulary)).collect();
-        let spans: Vec<(Nanos, Nanos)> =
-            records.iter().map(|record| (record.sent, record.finished)).collect();
+        let timings: Vec<Timing> = good
+            .iter()
+            .map(|record| Timing::of(record, backend.family(), vocabulary))
+            .collect();
+        let spans: Vec<(Nanos, Nanos)> = records
+            .iter()
+            .map(|record| (record.sent, record.finished))
+            .collect();
         let first = spans.iter().map(|span| span.0).min().unwrap_or_default();
         let last = spans.iter().map(|span| span.1).max().unwrap_or_default();
         let duration = last.seconds_since(first);
-        let spread = |time: fn(&Timing) -> f64| {
-            Spread::of(&timings.iter().map(time).collect::<Vec<f64>>())
-        };
+        let spread =
+            |time: fn(&Timing) -> f64| Spread::of(&timings.iter().map(time).collect::<Vec<f64>>());
         let per_token: Vec<f64> = timings.iter().filter_map(Timing::tpot).collect();
         let gaps: Vec<f64> = timings.iter().flat_map(Timing::gaps).collect();
         let under_way: f64 = spans.iter().map(|(from, to)| to.seconds_since(*from)).sum();
@@ -127,8 +130,7 @@ impl StrictFigures {
             cache: cache(&good),
             accept_length: accept_length(&good),
             steady: steady(&timings),
-            goodput: objectives
-                .map(|bounds| goodput(bounds, &timings, records.len(), duration)),
+            goodput: objectives.map(|bounds| goodput(bounds, &timings, records.len(), duration)),
         }
     }
 
@@ -201,10 +203,15 @@ fn achieved_rate(records: &[RequestRecord]) -> f64 {
 }
 
 fn cache(good: &[&RequestRecord]) -> Option<CacheHits> {
-    let counted = good.iter().filter(|record| record.usage.cached_tokens.is_some());
+    let counted = good
+        .iter()
+        .filter(|record| record.usage.cached_tokens.is_some());
     let pairs: Vec<(&RequestRecord, u64)> = counted
         .map(|record| {
-            let told = record.usage.prompt_tokens.unwrap_or(record.asked.prompt_tokens);
+            let told = record
+                .usage
+                .prompt_tokens
+                .unwrap_or(record.asked.prompt_tokens);
             (*record, told)
         })
         .collect();
@@ -212,7 +219,10 @@ fn cache(good: &[&RequestRecord]) -> Option<CacheHits> {
 }
 
 fn accept_length(good: &[&RequestRecord]) -> Option<f64> {
-    let lengths: Vec<f64> = good.iter().filter_map(|record| record.usage.accept_length).collect();
+    let lengths: Vec<f64> = good
+        .iter()
+        .filter_map(|record| record.usage.accept_length)
+        .collect();
     (!lengths.is_empty()).then(|| super::mean(&lengths))
 }
 

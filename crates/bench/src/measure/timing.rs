@@ -67,7 +67,9 @@ impl Timing {
     /// The times of a request, with tokens attributed to the chunks they came in.
     pub fn of(record: &RequestRecord, family: Family, vocabulary: &Vocabulary) -> Self {
         let arrivals = arrivals(record, family, vocabulary);
-        let first = arrivals.first().map_or(record.finished, |arrival| arrival.at);
+        let first = arrivals
+            .first()
+            .map_or(record.finished, |arrival| arrival.at);
         let (output, source) = output(record, family, vocabulary);
         Self {
             sent: record.sent,
@@ -105,7 +107,12 @@ fn output(record: &RequestRecord, family: Family, vocabulary: &Vocabulary) -> (u
     if family == Family::Embeddings {
         return (0, CountSource::Server);
     }
-    let counted = record.chunks.iter().rev().map(|chunk| u64::from(chunk.tokens)).find(|n| *n > 0);
+    let counted = record
+        .chunks
+        .iter()
+        .rev()
+        .map(|chunk| u64::from(chunk.tokens))
+        .find(|n| *n > 0);
     if let Some(tokens) = record.usage.output_tokens.or(counted) {
         return (tokens, CountSource::Server);
     }
@@ -129,7 +136,10 @@ fn arrivals(record: &RequestRecord, family: Family, vocabulary: &Vocabulary) -> 
             vocabulary.count(record.chunk_text(place)).max(1) as u32
         };
         if tokens > 0 {
-            arrivals.push(Arrival { at: chunk.at, tokens });
+            arrivals.push(Arrival {
+                at: chunk.at,
+                tokens,
+            });
         }
     }
     arrivals

@@ -34,7 +34,7 @@ impl Ramp {
 
     /// The second at which this many arrivals are to be expected.
     fn second(&self, arrivals: f64) -> f64 {
-        let on_ramp = (self.from + self.to) / 2.0 * self.over;
+        let on_ramp = f64::midpoint(self.from, self.to) * self.over;
         if arrivals >= on_ramp {
             return self.over + (arrivals - on_ramp) / self.to;
         }

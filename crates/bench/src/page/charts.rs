@@ -5,6 +5,7 @@ use super::svg::{Bar, Canvas, Curve, Point, Series, Stretch, bars, cdf, lines, p
 use crate::clock::Nanos;
 use crate::measure::overlap::levels;
 use crate::measure::timing::Timing;
+use crate::put::put;
 use crate::record::RequestRecord;
 use serde::Serialize;
 
@@ -42,10 +43,22 @@ pub(super) struct Charts {
 
 impl Charts {
     pub(super) fn of(content: &PageContent<'_>) -> Self {
-        let first = content.records.iter().map(|record| record.scheduled.min(record.sent)).min();
+        let first = content
+            .records
+            .iter()
+            .map(|record| record.scheduled.min(record.sent))
+            .min();
         let first = first.unwrap_or_default();
-        let last = content.records.iter().map(|record| record.finished).max().unwrap_or_default();
-        let run = Span { first, seconds: last.seconds_since(first).max(1e-3) };
+        let last = content
+            .records
+            .iter()
+            .map(|record| record.finished)
+            .max()
+            .unwrap_or_default();
+        let run = Span {
+            first,
+            seconds: last.seconds_since(first).max(1e-3),
+        };
         let (waterfall, waterfall_note) = waterfall(content.records, run);
         Self {
             tiles: tiles(content),
@@ -85,10 +98,18 @@ fn tiles(content: &PageContent<'_>) -> Vec<Tile> {
         let digits = if value.abs() >= 100.0 { 0 } else { 2 };
         format!("{value:.digits$}")
     };
-    let tile = |label, value: f64, unit| Tile { label, value: number(value), unit };
+    let tile = |label, value: f64, unit| Tile {
+        label,
+        value: number(value),
+        unit,
+    };
     vec![
         tile("output", figures.per_second(figures.output), "tok/s"),
-        tile("requests", figures.per_second(figures.completed as u64), "req/s"),
+        tile(
+            "requests",
+            figures.per_second(figures.completed as u64),
+            "req/s",
+        ),
         tile("TTFT p50", figures.ttft.median, "ms"),
         tile("TTFT p99", figures.ttft.p99, "ms"),
         tile("TPOT p50", figures.tpot.median, "ms"),
@@ -111,15 +132,29 @@ fn throughput(timings: &[Timing], run: Span) -> String {
             *step += f64::from(arrival.tokens) / width;
         }
     }
-    let line: Vec<(f64, f64)> =
-        steps.iter().enumerate().map(|(step, rate)| ((step as f64 + 0.5) * width, *rate)).collect();
-    let series = Series { class: "c1", points: &line, steps: false };
-    lines(Canvas::new(960.0, 210.0), run.range(), ("seconds", "output tokens / s"), &[series])
+    let line: Vec<(f64, f64)> = steps
+        .iter()
+        .enumerate()
+        .map(|(step, rate)| ((step as f64 + 0.5) * width, *rate))
+        .collect();
+    let series = Series {
+        class: "c1",
+        points: &line,
+        steps: false,
+    };
+    lines(
+        Canvas::new(960.0, 210.0),
+        run.range(),
+        ("seconds", "output tokens / s"),
+        &[series],
+    )
 }
 
 fn concurrency(records: &[RequestRecord], run: Span) -> String {
-    let spans: Vec<(Nanos, Nanos)> =
-        records.iter().map(|record| (record.sent, record.finished)).collect();
+    let spans: Vec<(Nanos, Nanos)> = records
+        .iter()
+        .map(|record| (record.sent, record.finished))
+        .collect();
     let mut line: Vec<(f64, f64)> = levels(&spans)
         .iter()
         .map(|level| (run.at(level.from), level.under_way as f64))
@@ -128,8 +163,17 @@ fn concurrency(records: &[RequestRecord], run: Span) -> String {
         line = sampled(&line, MOST_POINTS).copied().collect();
     }
     line.push((run.seconds, 0.0));
-    let series = Series { class: "c2", points: &line, steps: true };
-    lines(Canvas::new(960.0, 170.0), run.range(), ("seconds", "requests under way"), &[series])
+    let series = Series {
+        class: "c2",
+        points: &line,
+        steps: true,
+    };
+    lines(
+        Canvas::new(960.0, 170.0),
+        run.range(),
+        ("seconds", "requests under way"),
+        &[series],
+    )
 }
 
 fn distributions(timings: &[Timing]) -> Vec<Chart> {
@@ -143,15 +187,42 @@ fn distributions(timings: &[Timing]) -> Vec<Chart> {
         let svg = if sorted.is_empty() {
             String::new()
         } else {
-            cdf(Canvas::new(470.0, 230.0), x_title, &Curve { class, sorted: &sorted })
+            cdf(
+                Canvas::new(470.0, 230.0),
+                x_title,
+                &Curve {
+                    class,
+                    sorted: &sorted,
+                },
+            )
         };
         Chart { title, svg }
     };
     vec![
-        chart("Time to first token", "c1", timings.iter().map(|t| t.ttft).collect(), "TTFT ms"),
-        chart("Inter-token latency", "c2", timings.iter().flat_map(Timing::gaps).collect(), "ITL ms"),
-        chart("Time per output token", "c4", timings.iter().filter_map(Timing::tpot).collect(), "TPOT ms"),
-        chart("Whole request", "c3", timings.iter().map(|t| t.e2e).collect(), "E2E ms"),
+        chart(
+            "Time to first token",
+            "c1",
+            timings.iter().map(|t| t.ttft).collect(),
+            "TTFT ms",
+        ),
+        chart(
+            "Inter-token latency",
+            "c2",
+            timings.iter().flat_map(Timing::gaps).collect(),
+            "ITL ms",
+        ),
+        chart(
+            "Time per output token",
+            "c4",
+            timings.iter().filter_map(Timing::tpot).collect(),
+            "TPOT ms",
+        ),
+        chart(
+            "Whole request",
+            "c3",
+            timings.iter().map(|t| t.e2e).collect(),
+            "E2E ms",
+        ),
     ]
 }
 
@@ -161,26 +232,51 @@ fn timelines(timings: &[Timing], run: Span) -> Vec<Chart> {
             .map(|timing| Point {
                 moment: run.at(timing.sent),
                 value: value(timing) * 1e3,
-                words: format!("sent at {:.2} s: {:.1} ms", run.at(timing.sent), value(timing) * 1e3),
+                words: format!(
+                    "sent at {:.2} s: {:.1} ms",
+                    run.at(timing.sent),
+                    value(timing) * 1e3
+                ),
             })
             .collect();
-        let svg = points(Canvas::new(960.0, 190.0), run.range(), ("sent at, seconds", y_title), (class, &all));
+        let svg = points(
+            Canvas::new(960.0, 190.0),
+            run.range(),
+            ("sent at, seconds", y_title),
+            (class, &all),
+        );
         Chart { title, svg }
     };
     vec![
-        chart("Time to first token over the run", "c1", |timing| timing.ttft, "TTFT ms"),
-        chart("Whole request over the run", "c3", |timing| timing.e2e, "E2E ms"),
+        chart(
+            "Time to first token over the run",
+            "c1",
+            |timing| timing.ttft,
+            "TTFT ms",
+        ),
+        chart(
+            "Whole request over the run",
+            "c3",
+            |timing| timing.e2e,
+            "E2E ms",
+        ),
     ]
 }
 
 fn waterfall(records: &[RequestRecord], run: Span) -> (String, String) {
     let mut order: Vec<&RequestRecord> = records.iter().collect();
     order.sort_by_key(|record| record.scheduled);
-    let shown: Vec<Bar> = sampled(&order, MOST_BARS).map(|record| bar(record, run)).collect();
+    let shown: Vec<Bar> = sampled(&order, MOST_BARS)
+        .map(|record| bar(record, run))
+        .collect();
     let height = 60.0 + (shown.len() as f64 * 5.0).clamp(60.0, 900.0);
     let svg = bars(Canvas::new(960.0, height), run.range(), "seconds", &shown);
     let note = if shown.len() < records.len() {
-        format!("{} of {} requests, evenly chosen", shown.len(), records.len())
+        format!(
+            "{} of {} requests, evenly chosen",
+            shown.len(),
+            records.len()
+        )
     } else {
         format!("all {} requests", records.len())
     };
@@ -191,15 +287,22 @@ fn bar(record: &RequestRecord, run: Span) -> Bar {
     let [due, sent, end] = [record.scheduled, record.sent, record.finished].map(|at| run.at(at));
     let first = record.chunks.first().map_or(end, |chunk| run.at(chunk.at));
     let failed = record.failure.as_ref();
-    let (waiting, streaming) = if failed.is_some() { ("w4", "w4") } else { ("w2", "w3") };
+    let (waiting, streaming) = if failed.is_some() {
+        ("w4", "w4")
+    } else {
+        ("w2", "w3")
+    };
     let stretch = |class, from, to| Stretch { class, from, to };
     let mut words = format!(
         "row {}: due {due:.3} s, sent {sent:.3} s, first token {first:.3} s, end {end:.3} s, {} tokens",
         record.row,
-        record.usage.output_tokens.unwrap_or(record.chunks.len() as u64),
+        record
+            .usage
+            .output_tokens
+            .unwrap_or(record.chunks.len() as u64),
     );
     if let Some(failure) = failed {
-        words.push_str(&format!(", failed: {}", failure.name()));
+        put(&mut words, format_args!(", failed: {}", failure.name()));
     }
     let stretches = vec![
         stretch("w1", due, sent),

@@ -6,8 +6,8 @@ mod svg;
 use crate::measure::strict::StrictFigures;
 use crate::measure::timing::Timing;
 use crate::record::RequestRecord;
-use minijinja::value::{Serde, Value};
 use minijinja::Environment;
+use minijinja::value::{Serde, Value};
 use serde_json::json;
 
 /// What a page shows.
@@ -40,7 +40,9 @@ pub fn page(content: &PageContent<'_>) -> String {
         .add_template("page.html", include_str!("page.html"))
         .expect("the template is part of the program");
     let charts = charts::Charts::of(content);
-    let template = environment.get_template("page.html").expect("the template was just added");
+    let template = environment
+        .get_template("page.html")
+        .expect("the template was just added");
     let values = json!({
         "title": content.title,
         "subtitle": content.subtitle,
@@ -55,7 +57,9 @@ pub fn page(content: &PageContent<'_>) -> String {
         "waterfall": charts.waterfall,
         "waterfall_note": charts.waterfall_note,
     });
-    template.render(Value::from(Serde(values))).expect("the template renders any content")
+    template
+        .render(Value::from(Serde(values)))
+        .expect("the template renders any content")
 }
 
 #[cfg(test)]

@@ -8,7 +8,11 @@ fn records() -> Vec<RequestRecord> {
     (0..30_u64)
         .map(|row| {
             let sent = Nanos(row * 40_000_000);
-            let asked = Asked { prompt_tokens: 10, output_tokens: 8, ..Asked::default() };
+            let asked = Asked {
+                prompt_tokens: 10,
+                output_tokens: 8,
+                ..Asked::default()
+            };
             let mut record = RequestRecord::begun(row as usize, 0, Due::at(sent), sent, asked);
             record.chunks = (1..=8)
                 .map(|token| Chunk {
@@ -32,8 +36,9 @@ fn a_page_is_whole_and_refers_to_nothing_outside() {
     let records = records();
     let figures = StrictFigures::of(&records, backend, &vocabulary, None);
     let good = records.iter().filter(|record| record.succeeded());
-    let timings: Vec<Timing> =
-        good.map(|record| Timing::of(record, backend.family(), &vocabulary)).collect();
+    let timings: Vec<Timing> = good
+        .map(|record| Timing::of(record, backend.family(), &vocabulary))
+        .collect();
     let html = page(&PageContent {
         title: "model <x> & more",
         subtitle: "sglang",
@@ -49,7 +54,9 @@ fn a_page_is_whole_and_refers_to_nothing_outside() {
     assert_eq!(html.matches("<svg").count(), 2 + 4 + 2 + 1);
     assert_eq!(html.matches("<rect").count(), 30 * 3);
     assert!(html.contains("failed: connection closed early"));
-    for outside in ["http://", "https://", "src=", "<script", "@import", "NaN", "inf\""] {
+    for outside in [
+        "http://", "https://", "src=", "<script", "@import", "NaN", "inf\"",
+    ] {
         assert!(!html.contains(outside), "{outside}");
     }
 }

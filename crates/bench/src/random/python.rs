@@ -100,9 +100,12 @@ fn pool_limit(count: usize) -> usize {
 mod tests {
     use super::*;
 
+    /// A seed, a shuffle of ten, the head of a shuffle of 90000, eight choices of a hundred.
+    type Vectors = (u32, [usize; 10], [usize; 6], [usize; 8]);
+
     #[test]
     fn shuffles_and_choices_equal_the_reference_vectors() {
-        let cases: [(u32, [usize; 10], [usize; 6], [usize; 8]); 3] = [
+        let cases: [Vectors; 3] = [
             (
                 0,
                 [7, 8, 1, 5, 3, 4, 2, 0, 9, 6],

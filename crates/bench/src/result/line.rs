@@ -79,13 +79,15 @@ fn write_field(out: &mut String, field: &Field, style: Style) {
     match field {
         Field::Json(value) => out.push_str(&python_text::json(value)),
         Field::Float(number) => write_float(out, *number, style),
-        Field::Floats(numbers) => {
-            write_list(out, numbers, |out, number| write_float(out, *number, style))
+        Field::Floats(numbers) => write_floats(out, numbers, style),
+        Field::FloatLists(lists) => {
+            write_list(out, lists, |out, numbers| write_floats(out, numbers, style));
         }
-        Field::FloatLists(lists) => write_list(out, lists, |out, numbers| {
-            write_list(out, numbers, |out, number| write_float(out, *number, style));
-        }),
     }
+}
+
+fn write_floats(out: &mut String, numbers: &[f64], style: Style) {
+    write_list(out, numbers, |out, number| write_float(out, *number, style));
 }
 
 fn write_list<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {

@@ -35,11 +35,16 @@ impl LiveView {
     pub(super) fn open(total: usize, tokens: Arc<AtomicU64>) -> io::Result<Self> {
         execute!(stderr(), EnterAlternateScreen, Hide)?;
         let terminal = Terminal::new(CrosstermBackend::new(stderr()))?;
-        Ok(Self { terminal, scene: Scene::new(total, tokens) })
+        Ok(Self {
+            terminal,
+            scene: Scene::new(total, tokens),
+        })
     }
+}
 
+impl Drop for LiveView {
     /// Gives the terminal back.
-    pub(super) fn close(self) {
+    fn drop(&mut self) {
         execute!(stderr(), Show, LeaveAlternateScreen).ok();
     }
 }
@@ -86,9 +91,8 @@ struct Scene {
 
 impl Scene {
     fn new(total: usize, tokens: Arc<AtomicU64>) -> Self {
-        let histogram = || {
-            Histogram::new_with_bounds(1, 86_400_000_000, 3).expect("the bounds are in order")
-        };
+        let histogram =
+            || Histogram::new_with_bounds(1, 86_400_000_000, 3).expect("the bounds are in order");
         let tokens_before = tokens.load(Ordering::Relaxed);
         Self {
             total,
@@ -101,7 +105,11 @@ impl Scene {
             request_rate: 0.0,
             state: LoadState::default(),
             waiting: 0,
-            times: [("TTFT", histogram()), ("TPOT", histogram()), ("E2E", histogram())],
+            times: [
+                ("TTFT", histogram()),
+                ("TPOT", histogram()),
+                ("E2E", histogram()),
+            ],
             failures: BTreeMap::new(),
         }
     }
@@ -114,9 +122,14 @@ impl Scene {
         let micros = |seconds: f64| (seconds * 1e6) as u64;
         let [(_, ttft), (_, tpot), (_, e2e)] = &mut self.times;
         e2e.saturating_record(micros(record.finished.seconds_since(record.sent)));
-        let (Some(first), Some(last)) = (record.chunks.first(), record.chunks.last()) else { return };
+        let (Some(first), Some(last)) = (record.chunks.first(), record.chunks.last()) else {
+            return;
+        };
         ttft.saturating_record(micros(first.at.seconds_since(record.sent)));
-        let tokens = record.usage.output_tokens.unwrap_or(record.chunks.len() as u64);
+        let tokens = record
+            .usage
+            .output_tokens
+            .unwrap_or(record.chunks.len() as u64);
         if tokens > 1 {
             let per_token = last.at.seconds_since(first.at) / (tokens - 1) as f64;
             tpot.saturating_record(micros(per_token));
@@ -150,7 +163,11 @@ impl Scene {
         ])
         .areas(frame.area());
         let elapsed = self.started.elapsed().as_secs();
-        let title = format!(" peregrine bench serving   {:02}:{:02}", elapsed / 60, elapsed % 60);
+        let title = format!(
+            " peregrine bench serving   {:02}:{:02}",
+            elapsed / 60,
+            elapsed % 60
+        );
         let bold = Style::default().add_modifier(Modifier::BOLD);
         frame.render_widget(Line::styled(title, bold), head);
         let share = self.state.finished as f64 / self.total.max(1) as f64;
@@ -162,10 +179,14 @@ impl Scene {
         self.paint_load(frame, left);
         self.paint_times(frame, right);
         let newest = self.token_rates.last().copied().unwrap_or(0);
-        let block = Block::default().borders(Borders::ALL).title(format!(" {newest} tokens/s "));
+        let block = Block::default()
+            .borders(Borders::ALL)
+            .title(format!(" {newest} tokens/s "));
         let width = graph.width.saturating_sub(2) as usize;
         let from = self.token_rates.len().saturating_sub(width);
-        let spark = Sparkline::default().block(block).data(&self.token_rates[from..]);
+        let spark = Sparkline::default()
+            .block(block)
+            .data(&self.token_rates[from..]);
         frame.render_widget(spark.style(Style::default().fg(Color::Green)), graph);
         self.paint_failures(frame, foot);
     }
@@ -185,14 +206,21 @@ impl Scene {
     }
 
     fn paint_times(&self, frame: &mut Frame<'_>, area: Rect) {
-        let milliseconds =
-            |times: &Histogram<u64>, share: f64| format!("{:.1}", times.value_at_quantile(share) as f64 / 1e3);
+        let milliseconds = |times: &Histogram<u64>, share: f64| {
+            format!("{:.1}", times.value_at_quantile(share) as f64 / 1e3)
+        };
         let rows = self.times.iter().map(|(name, times)| {
             let cells = [0.5, 0.9, 0.99].map(|share| Cell::from(milliseconds(times, share)));
             Row::new(std::iter::once(Cell::from(*name)).chain(cells))
         });
-        let widths = [Constraint::Length(6), Constraint::Length(11), Constraint::Length(11), Constraint::Length(11)];
-        let head = Row::new(["ms", "p50", "p90", "p99"]).style(Style::default().fg(Color::DarkGray));
+        let widths = [
+            Constraint::Length(6),
+            Constraint::Length(11),
+            Constraint::Length(11),
+            Constraint::Length(11),
+        ];
+        let head =
+            Row::new(["ms", "p50", "p90", "p99"]).style(Style::default().fg(Color::DarkGray));
         let block = Block::default().borders(Borders::ALL).title(" times ");
         frame.render_widget(Table::new(rows, widths).header(head).block(block), area);
     }
@@ -224,7 +252,11 @@ mod tests {
         let mut record = RequestRecord::begun(0, 0, Due::at(sent), sent, Asked::default());
         record.chunks = [1.2, 1.3, 1.4]
             .iter()
-            .map(|seconds: &f64| Chunk { at: Nanos((seconds * 1e9) as u64), tokens: 0, text_end: 0 })
+            .map(|seconds: &f64| Chunk {
+                at: Nanos((seconds * 1e9) as u64),
+                tokens: 0,
+                text_end: 0,
+            })
             .collect();
         record.finished = Nanos(1_400_000_000);
         record.failure = failure;
@@ -240,15 +272,26 @@ mod tests {
         }
         scene.take_in(&record(Some(Failure::Cut)));
         tokens.store(123, Ordering::Relaxed);
-        let state = LoadState { finished: 10, failed: 1, pending: 7, ..LoadState::default() };
+        let state = LoadState {
+            finished: 10,
+            failed: 1,
+            pending: 7,
+            ..LoadState::default()
+        };
         scene.tick(&state, Some(2));
         let mut terminal = Terminal::new(TestBackend::new(80, 18)).unwrap();
         terminal.draw(|frame| scene.paint(frame)).unwrap();
         let text = terminal.backend().to_string();
-        for words in ["10 / 40", "tokens                     123", "under way                    5",
-            "waiting                      2", "TTFT   200.", "TPOT   100.", "E2E    400.",
-            "1 × connection closed early"]
-        {
+        for words in [
+            "10 / 40",
+            "tokens                     123",
+            "under way                    5",
+            "waiting                      2",
+            "TTFT   200.",
+            "TPOT   100.",
+            "E2E    400.",
+            "1 × connection closed early",
+        ] {
             assert!(text.contains(words), "{words:?} in\n{text}");
         }
     }

@@ -49,7 +49,13 @@ pub(super) fn serve(
 ) -> Result<u8, ServingError> {
     let rates = rates(&options)?;
     let prepared = prepare(&mut options, surroundings)?;
-    let rows: Vec<Arc<Row>> = prepared.dataset.rows.iter().cloned().map(Arc::new).collect();
+    let rows: Vec<Arc<Row>> = prepared
+        .dataset
+        .rows
+        .iter()
+        .cloned()
+        .map(Arc::new)
+        .collect();
     let mut completed = 0;
     for rate in rates {
         let figures = run(&options, &prepared, &rows, rate, surroundings)?;
@@ -72,14 +78,21 @@ pub(super) fn serve(
 /// The one rate, or with `--multi` all of the range: start,stop,step or a list.
 fn rates(options: &Options) -> Result<Vec<f64>, ServingError> {
     if !options.given.switch("multi") {
-        return Ok(vec![options.given.float("request-rate").unwrap_or(f64::INFINITY)]);
+        return Ok(vec![
+            options.given.float("request-rate").unwrap_or(f64::INFINITY),
+        ]);
     }
     let text = options.given.text("request-rate-range").unwrap_or_default();
-    let numbers: Option<Vec<f64>> = text.split(',').map(|part| part.trim().parse().ok()).collect();
+    let numbers: Option<Vec<f64>> = text
+        .split(',')
+        .map(|part| part.trim().parse().ok())
+        .collect();
     match numbers.as_deref() {
         Some([start, stop, step]) if *step > 0.0 => {
             let count = ((stop - start) / step).ceil().max(0.0) as usize;
-            Ok((0..count).map(|place| start + step * place as f64).collect())
+            Ok((0..count)
+                .map(|place| start + step * place as f64)
+                .collect())
         }
         Some(list) if !list.is_empty() => Ok(list.to_vec()),
         _ => Err(ServingError::Usage(format!(
@@ -114,7 +127,11 @@ fn run(
     };
     let duration = began.elapsed().as_secs_f64();
     drop(watch);
-    let view = View { backend: prepared.backend, release: options.release, gap_per_event: true };
+    let view = View {
+        backend: prepared.backend,
+        release: options.release,
+        gap_per_event: true,
+    };
     Ok(figures(
         &outcome.records,
         &Circumstances {
@@ -134,7 +151,18 @@ fn put(
     onlooker: &mut dyn Onlooker,
 ) -> LoadOutcome {
     let stop = StopRules::default();
-    load::run(client, Load { rows, adapters: &[], pace, gate: None, stop, skip: &|_| false }, onlooker)
+    load::run(
+        client,
+        Load {
+            rows,
+            adapters: &[],
+            pace,
+            gate: None,
+            stop,
+            skip: &|_| false,
+        },
+        onlooker,
+    )
 }
 
 /// One request of the load, whole.
@@ -145,24 +173,41 @@ fn warm_up(
 ) -> Result<(), ServingError> {
     surroundings.say("Starting initial single prompt test run...");
     let began = Instant::now();
-    let outcome = put(client, std::slice::from_ref(row), Box::new(Burst), &mut Silence);
+    let outcome = put(
+        client,
+        std::slice::from_ref(row),
+        Box::new(Burst),
+        &mut Silence,
+    );
     if outcome.interrupted {
         return Err(ServingError::Said(130));
     }
-    if let Some(failure) = outcome.records.first().and_then(|record| record.failure.as_ref()) {
+    if let Some(failure) = outcome
+        .records
+        .first()
+        .and_then(|record| record.failure.as_ref())
+    {
         return Err(ServingError::Refused(format!(
             "Initial test run failed - Please make sure benchmark arguments are correctly \
              specified. Error: {failure}"
         )));
     }
     surroundings.say("Initial test run completed. Starting main benchmark run...");
-    surroundings.say(&format!("warmup time: {:.2}s", began.elapsed().as_secs_f64()));
+    surroundings.say(&format!(
+        "warmup time: {:.2}s",
+        began.elapsed().as_secs_f64()
+    ));
     Ok(())
 }
 
 fn cells(options: &Options, rate: f64, figures: &Figures) -> Vec<String> {
     let text = |name: &str| options.given.text(name).unwrap_or_default().to_owned();
-    let number = |name: &str| options.given.integer(name).map_or_else(String::new, |n| n.to_string());
+    let number = |name: &str| {
+        options
+            .given
+            .integer(name)
+            .map_or_else(String::new, |n| n.to_string())
+    };
     let float = python_text::float;
     vec![
         text("backend"),
@@ -170,7 +215,12 @@ fn cells(options: &Options, rate: f64, figures: &Figures) -> Vec<String> {
         number("sharegpt-output-len"),
         number("random-input-len"),
         number("random-output-len"),
-        float(options.given.float("random-range-ratio").unwrap_or_default()),
+        float(
+            options
+                .given
+                .float("random-range-ratio")
+                .unwrap_or_default(),
+        ),
         float(rate),
         figures.completed.to_string(),
         figures.input.to_string(),
@@ -200,8 +250,14 @@ mod tests {
         assert_eq!(rates_of("--client lmdeploy").unwrap(), [f64::INFINITY]);
         assert_eq!(rates_of("--client lmdeploy --multi").unwrap().len(), 16);
         let range = "--client lmdeploy --multi --request-rate-range";
-        assert_eq!(rates_of(&format!("{range} 1,4,1")).unwrap(), [1.0, 2.0, 3.0]);
-        assert_eq!(rates_of(&format!("{range} 1,4,9,20")).unwrap(), [1.0, 4.0, 9.0, 20.0]);
+        assert_eq!(
+            rates_of(&format!("{range} 1,4,1")).unwrap(),
+            [1.0, 2.0, 3.0]
+        );
+        assert_eq!(
+            rates_of(&format!("{range} 1,4,9,20")).unwrap(),
+            [1.0, 4.0, 9.0, 20.0]
+        );
         assert_eq!(rates_of(&format!("{range} x")).unwrap_err().exit_code(), 2);
     }
 }

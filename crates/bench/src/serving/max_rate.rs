@@ -37,14 +37,20 @@ pub(super) fn search(
 ) -> Result<u8, ServingError> {
     let wanted = options.own.float("attainment").unwrap_or(0.99);
     let template = StrictRun::new(options, prepared, rows.to_vec())?;
-    let first = options.given.float("request-rate").filter(|rate| rate.is_finite()).unwrap_or(1.0);
+    let first = options
+        .given
+        .float("request-rate")
+        .filter(|rate| rate.is_finite())
+        .unwrap_or(1.0);
     let mut bounds = Bounds::starting_at(first);
     let mut best: Option<Trial> = None;
     let mut trials = Vec::new();
     for _ in 0..MOST_RUNS {
         let Some(rate) = bounds.next() else { break };
         let count = ((rate * SECONDS) as usize).clamp(20.min(rows.len()), rows.len());
-        let result = template.at_rate(rate, &rows[..count]).execute(surroundings)?;
+        let result = template
+            .at_rate(rate, &rows[..count])
+            .execute(surroundings)?;
         if result.interrupted {
             return Ok(130);
         }
@@ -64,7 +70,11 @@ pub(super) fn search(
     surroundings.show(&best.result.table());
     surroundings.say(&format!(
         "Highest rate that meets {} for {:.1} % of requests: {:.2} req/s",
-        options.objectives.as_ref().map(ToString::to_string).unwrap_or_default(),
+        options
+            .objectives
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         wanted * 100.0,
         best.rate,
     ));
@@ -85,8 +95,17 @@ fn write(options: &Options, best: Option<&Trial>, trials: &[Value]) -> Result<()
 
 impl Trial {
     fn of(rate: f64, result: StrictResult, wanted: f64) -> Self {
-        let attainment = result.figures.goodput.as_ref().map_or(0.0, |goodput| goodput.attainment);
-        Self { rate, attainment, meets: attainment >= wanted, result }
+        let attainment = result
+            .figures
+            .goodput
+            .as_ref()
+            .map_or(0.0, |goodput| goodput.attainment);
+        Self {
+            rate,
+            attainment,
+            meets: attainment >= wanted,
+            result,
+        }
     }
 
     fn words(&self) -> String {
@@ -121,7 +140,11 @@ struct Bounds {
 
 impl Bounds {
     fn starting_at(first: f64) -> Self {
-        Self { good: None, bad: None, first }
+        Self {
+            good: None,
+            bad: None,
+            first,
+        }
     }
 
     fn next(&self) -> Option<f64> {
@@ -129,9 +152,7 @@ impl Bounds {
             (None, None) => Some(self.first),
             (Some(good), None) => Some(good * 2.0),
             (None, Some(bad)) => Some(bad / 2.0).filter(|rate| *rate >= LEAST_RATE),
-            (Some(good), Some(bad)) => {
-                (bad / good > CLOSE).then(|| (good * bad).sqrt())
-            }
+            (Some(good), Some(bad)) => (bad / good > CLOSE).then(|| (good * bad).sqrt()),
         }
     }
 
@@ -158,7 +179,10 @@ mod tests {
                 runs += 1;
             }
             let good = bounds.good.unwrap();
-            assert!(good <= limit && good * CLOSE >= limit, "{first}: {good} for {limit}");
+            assert!(
+                good <= limit && good * CLOSE >= limit,
+                "{first}: {good} for {limit}"
+            );
             assert!(runs <= MOST_RUNS, "{first}: {runs} runs");
         }
     }

@@ -39,12 +39,10 @@ const PROGRAM: &str = "peregrine bench serving";
 
 /// Runs `bench serving` with these words; what the process returns.
 pub fn main(args: &[String], surroundings: &mut Surroundings<'_>) -> u8 {
-    let served = Options::parse(args).and_then(|options| {
-        match options.imitated {
-            Imitated::Lmdeploy => lmdeploy::serve(options, surroundings),
-            Imitated::Sglang if options.strict => strict::serve(options, surroundings),
-            Imitated::Sglang => compat::serve(options, surroundings),
-        }
+    let served = Options::parse(args).and_then(|options| match options.imitated {
+        Imitated::Lmdeploy => lmdeploy::serve(options, surroundings),
+        Imitated::Sglang if options.strict => strict::serve(options, surroundings),
+        Imitated::Sglang => compat::serve(options, surroundings),
     });
     match served {
         Ok(code) => code,

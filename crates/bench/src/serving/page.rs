@@ -12,7 +12,7 @@ use crate::measure::timing::Timing;
 use crate::page::{PageContent, page};
 use crate::record::RequestRecord;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Writes the page of a run in the reference's manner, when it is asked for.
 pub(super) fn write(
@@ -21,15 +21,26 @@ pub(super) fn write(
     (ran, table): (&Ran, &str),
     surroundings: &mut Surroundings<'_>,
 ) -> Result<(), ServingError> {
-    let Some(path) = options.own.text("plot") else { return Ok(()) };
+    let Some(path) = options.own.text("plot") else {
+        return Ok(());
+    };
     let records = &ran.outcome.records;
     let objectives = options.objectives.as_ref();
     let figures = StrictFigures::of(records, prepared.backend, &prepared.vocabulary, objectives);
     let facts = provenance(options, prepared, &dataset_digest(&[]));
-    let warnings: Vec<String> =
-        figures.failures.iter().map(|(name, count)| format!("{count} failed: {name}")).collect();
-    let parts = Parts { records, figures: &figures, warnings: &warnings, table, facts: &facts };
-    put(options, prepared, path.into(), &parts, surroundings)
+    let warnings: Vec<String> = figures
+        .failures
+        .iter()
+        .map(|(name, count)| format!("{count} failed: {name}"))
+        .collect();
+    let parts = Parts {
+        records,
+        figures: &figures,
+        warnings: &warnings,
+        table,
+        facts: &facts,
+    };
+    put(options, prepared, Path::new(path), &parts, surroundings)
 }
 
 /// Writes the page of a strict run, when it is asked for.
@@ -39,7 +50,9 @@ pub(super) fn write_strict(
     (result, table): (&StrictResult, &str),
     surroundings: &mut Surroundings<'_>,
 ) -> Result<(), ServingError> {
-    let Some(path) = options.own.text("plot") else { return Ok(()) };
+    let Some(path) = options.own.text("plot") else {
+        return Ok(());
+    };
     let warnings = result.warnings();
     let parts = Parts {
         records: &result.records,
@@ -48,7 +61,7 @@ pub(super) fn write_strict(
         table,
         facts: &result.provenance,
     };
-    put(options, prepared, path.into(), &parts, surroundings)
+    put(options, prepared, Path::new(path), &parts, surroundings)
 }
 
 struct Parts<'a> {
@@ -62,14 +75,15 @@ struct Parts<'a> {
 fn put(
     options: &Options,
     prepared: &Prepared,
-    path: PathBuf,
+    path: &Path,
     parts: &Parts<'_>,
     surroundings: &mut Surroundings<'_>,
 ) -> Result<(), ServingError> {
     let good = parts.records.iter().filter(|record| record.succeeded());
     let family = prepared.backend.family();
-    let timings: Vec<Timing> =
-        good.map(|record| Timing::of(record, family, &prepared.vocabulary)).collect();
+    let timings: Vec<Timing> = good
+        .map(|record| Timing::of(record, family, &prepared.vocabulary))
+        .collect();
     let model = prepared.model.rsplit('/').next().unwrap_or_default();
     let dataset = options.given.text("dataset-name").unwrap_or_default();
     let subtitle = format!(
@@ -90,7 +104,10 @@ fn put(
         table: parts.table.trim(),
         facts: &facts,
     });
-    std::fs::write(&path, html).map_err(|source| ServingError::Output { path: path.clone(), source })?;
+    std::fs::write(path, html).map_err(|source| ServingError::Output {
+        path: path.to_owned(),
+        source,
+    })?;
     surroundings.say(&format!("Plots written to {}", path.display()));
     Ok(())
 }

@@ -157,7 +157,7 @@ fn extra_body(
                 body.insert("return_cached_tokens_details".to_owned(), json!(true));
             }
             _ => {
-                surroundings.say("WARNING: --cache-report is only supported with sglang backends.")
+                surroundings.say("WARNING: --cache-report is only supported with sglang backends.");
             }
         }
     }
@@ -175,19 +175,18 @@ fn locate(options: &mut Options, backend: Backend) -> Result<Url, ServingError> 
             .given
             .set("port", Flag::Integer(backend.port().into()));
     }
-    let url = match options.given.text("base-url").filter(|url| !url.is_empty()) {
-        Some(url) => url.to_owned(),
-        None => {
-            let host = options.given.text("host").unwrap_or_default();
-            let port = options.given.integer("port").unwrap_or_default();
-            if host.contains(':') && !host.starts_with('[') {
-                format!("http://[{host}]:{port}")
-            } else {
-                format!("http://{host}:{port}")
-            }
-        }
+    if let Some(url) = options.given.text("base-url").filter(|url| !url.is_empty()) {
+        return Ok(Url::parse(url)?);
+    }
+    let host = options.given.text("host").unwrap_or_default();
+    let port = options.given.integer("port").unwrap_or_default();
+    let is_bare_v6 = host.contains(':') && !host.starts_with('[');
+    let host = if is_bare_v6 {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
     };
-    Ok(Url::parse(&url)?)
+    Ok(Url::parse(&format!("http://{host}:{port}"))?)
 }
 
 fn wait_until_ready(
@@ -257,17 +256,15 @@ fn find_model(
         })
     });
     match listed {
-        Ok(list) => match list["data"][0]["id"].as_str() {
-            Some(model) => {
+        Ok(list) => {
+            if let Some(model) = list["data"][0]["id"].as_str() {
                 options.given.set("model", Flag::Text(model.to_owned()));
-                Ok(model.to_owned())
+                return Ok(model.to_owned());
             }
-            None => {
-                surroundings
-                    .say("No model specified or found. Please provide a model using `--model`.");
-                Err(ServingError::Said(1))
-            }
-        },
+            surroundings
+                .say("No model specified or found. Please provide a model using `--model`.");
+            Err(ServingError::Said(1))
+        }
         Err(error) => {
             let url = control.url("/v1/models");
             surroundings.say(&format!("Failed to fetch model from {url}. Error: {error}"));

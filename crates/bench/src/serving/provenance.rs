@@ -21,7 +21,13 @@ pub(super) fn dataset_digest(rows: &[Arc<Row>]) -> String {
             Prompt::Turns(turns) => json!(turns),
         };
         let asked = row.asked;
-        let whole = json!([prompt, asked.prompt_tokens, asked.output_tokens, row.images, row.timestamp]);
+        let whole = json!([
+            prompt,
+            asked.prompt_tokens,
+            asked.output_tokens,
+            row.images,
+            row.timestamp
+        ]);
         digest.update(whole.to_string().as_bytes());
         digest.update(b"\n");
     }
@@ -30,7 +36,10 @@ pub(super) fn dataset_digest(rows: &[Arc<Row>]) -> String {
 
 /// The facts of a run that are known before its figures.
 pub(super) fn provenance(options: &Options, prepared: &Prepared, dataset: &str) -> Value {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
     json!({
         "client": {
             "name": "peregrine bench serving",
@@ -49,9 +58,15 @@ pub(super) fn provenance(options: &Options, prepared: &Prepared, dataset: &str) 
 }
 
 fn arguments(options: &Options) -> Value {
-    let settings = options.given.settings().iter().chain(options.own.settings());
+    let settings = options
+        .given
+        .settings()
+        .iter()
+        .chain(options.own.settings());
     let pairs = settings.filter(|setting| setting.spelled.is_some());
-    pairs.map(|setting| (setting.flag.name.to_owned(), plain(&setting.value))).collect()
+    pairs
+        .map(|setting| (setting.flag.name.to_owned(), plain(&setting.value)))
+        .collect()
 }
 
 /// An option's value as JSON; numbers that JSON does not know are texts.

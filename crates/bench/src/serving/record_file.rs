@@ -36,9 +36,16 @@ pub(super) struct RecordFile {
 impl RecordFile {
     /// A new file that begins with the run's identity.
     pub(super) fn create(path: &Path, identity: &RunIdentity) -> Result<Self, ServingError> {
-        let failed = |source| ServingError::Output { path: path.to_owned(), source };
+        let failed = |source| ServingError::Output {
+            path: path.to_owned(),
+            source,
+        };
         let file = File::create(path).map_err(failed)?;
-        let mut writing = Self { path: path.to_owned(), out: Some(BufWriter::new(file)), trouble: None };
+        let mut writing = Self {
+            path: path.to_owned(),
+            out: Some(BufWriter::new(file)),
+            trouble: None,
+        };
         writing.line(identity);
         writing.check()?;
         Ok(writing)
@@ -50,7 +57,10 @@ impl RecordFile {
         identity: &RunIdentity,
         records: &[RequestRecord],
     ) -> Result<Self, ServingError> {
-        let failed = |source| ServingError::Output { path: path.to_owned(), source };
+        let failed = |source| ServingError::Output {
+            path: path.to_owned(),
+            source,
+        };
         let fresh = path.with_extension("taken-up");
         let mut writing = Self::create(&fresh, identity)?;
         for record in records {
@@ -58,7 +68,7 @@ impl RecordFile {
         }
         writing.check()?;
         std::fs::rename(&fresh, path).map_err(failed)?;
-        writing.path = path.to_owned();
+        path.clone_into(&mut writing.path);
         Ok(writing)
     }
 
@@ -75,7 +85,10 @@ impl RecordFile {
     /// What went wrong while writing, once.
     pub(super) fn check(&mut self) -> Result<(), ServingError> {
         match self.trouble.take() {
-            Some(source) => Err(ServingError::Output { path: self.path.clone(), source }),
+            Some(source) => Err(ServingError::Output {
+                path: self.path.clone(),
+                source,
+            }),
             None => Ok(()),
         }
     }
@@ -85,11 +98,18 @@ impl RecordFile {
 ///
 /// Abandoned requests are not done; a last line that was cut short is passed over.
 pub(super) fn read(path: &Path) -> Result<(RunIdentity, Vec<RequestRecord>), ServingError> {
-    let cannot = |reason: String| ServingError::Resume { path: path.to_owned(), reason };
+    let cannot = |reason: String| ServingError::Resume {
+        path: path.to_owned(),
+        reason,
+    };
     let file = File::open(path).map_err(|error| cannot(error.to_string()))?;
-    let lines: Vec<String> =
-        BufReader::new(file).lines().collect::<Result<_, _>>().map_err(|error| cannot(error.to_string()))?;
-    let (first, rest) = lines.split_first().ok_or_else(|| cannot("it is empty".to_owned()))?;
+    let lines: Vec<String> = BufReader::new(file)
+        .lines()
+        .collect::<Result<_, _>>()
+        .map_err(|error| cannot(error.to_string()))?;
+    let (first, rest) = lines
+        .split_first()
+        .ok_or_else(|| cannot("it is empty".to_owned()))?;
     let identity = serde_json::from_str(first)
         .map_err(|_| cannot("its first line does not say which run it is of".to_owned()))?;
     let mut records = Vec::new();
@@ -105,7 +125,10 @@ pub(super) fn read(path: &Path) -> Result<(RunIdentity, Vec<RequestRecord>), Ser
 }
 
 /// The rows of which every round is on record.
-pub(super) fn finished_rows(records: &[RequestRecord], rounds: impl Fn(usize) -> usize) -> BTreeSet<usize> {
+pub(super) fn finished_rows(
+    records: &[RequestRecord],
+    rounds: impl Fn(usize) -> usize,
+) -> BTreeSet<usize> {
     let mut seen = BTreeSet::new();
     let mut counts = std::collections::BTreeMap::<usize, usize>::new();
     for record in records {

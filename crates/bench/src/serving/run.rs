@@ -8,7 +8,7 @@ use super::progress::{ProgressBar, Silence};
 use super::requests::RequestPrinter;
 use super::schedule::Schedule;
 use super::surroundings::Surroundings;
-use crate::client::{Client, Extras, Manner, OwnBehaviour, Sampling, USUAL_TIME_LIMIT};
+use crate::client::{Client, Extras, Manner, Sampling, USUAL_TIME_LIMIT, Wording};
 use crate::dataset::Row;
 use crate::load::{self, Load, LoadOutcome, Onlooker};
 use crate::measure::reference::View;
@@ -24,7 +24,6 @@ const WARM_UP_OUTPUT: u64 = 32;
 /// What a run came to, before any figure.
 pub(super) struct Ran {
     pub(super) outcome: LoadOutcome,
-    pub(super) own: OwnBehaviour,
     /// As the reference would time it.
     pub(super) duration: f64,
     pub(super) accept_length: Option<f64>,
@@ -88,8 +87,11 @@ pub(super) fn manner(options: &Options, prepared: &Prepared) -> Manner {
         },
         extras,
         extra_body: prepared.extra_body.clone(),
-        ask_usage: options.strict,
-        bare: !sglang,
+        wording: match (options.imitated, options.strict) {
+            (Imitated::Lmdeploy, _) => Wording::Lmdeploy,
+            (Imitated::Sglang, false) => Wording::Sglang,
+            (Imitated::Sglang, true) => Wording::SglangCounted,
+        },
     }
 }
 
@@ -136,7 +138,6 @@ pub(super) fn run(
     let accept_length = info.as_ref().and_then(accept_length);
     Ok(Ran {
         outcome,
-        own: client.finish(),
         duration,
         accept_length,
         rate,
@@ -166,7 +167,8 @@ fn warm_up(
         .unwrap_or_default()
         .first()
         .map(|name| Arc::from(*name));
-    let rows = vec![Arc::new(row); count];
+    let row = Arc::new(row);
+    let rows: Vec<Arc<Row>> = (0..count).map(|_| Arc::clone(&row)).collect();
     let adapters: Vec<Arc<str>> = first.map_or_else(Vec::new, |name| vec![name; count]);
     let gate = if options.release.has(21) {
         schedule.gate

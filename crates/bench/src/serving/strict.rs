@@ -40,7 +40,13 @@ pub(super) fn serve(
         return Err(ServingError::Usage(reason.to_owned()));
     }
     let prepared = prepare(&mut options, surroundings)?;
-    let rows: Vec<Arc<Row>> = prepared.dataset.rows.iter().cloned().map(Arc::new).collect();
+    let rows: Vec<Arc<Row>> = prepared
+        .dataset
+        .rows
+        .iter()
+        .cloned()
+        .map(Arc::new)
+        .collect();
     if options.own.switch("find-max-rate") {
         return max_rate::search(&options, &prepared, &rows, surroundings);
     }
@@ -166,7 +172,10 @@ impl<'a> StrictRun<'a> {
         let (identity, records) = record_file::read(path)?;
         if identity != self.identity {
             let reason = "it is of another dataset, tokenizer, backend or model".to_owned();
-            return Err(ServingError::Resume { path: path.to_owned(), reason });
+            return Err(ServingError::Resume {
+                path: path.to_owned(),
+                reason,
+            });
         }
         self.earlier = records;
         self.records = Some(path.to_owned());
@@ -174,14 +183,28 @@ impl<'a> StrictRun<'a> {
     }
 
     /// Warm-up, cache, load, figures.
-    pub(super) fn execute(mut self, surroundings: &mut Surroundings<'_>) -> Result<StrictResult, ServingError> {
+    pub(super) fn execute(
+        mut self,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<StrictResult, ServingError> {
         let options = self.options;
         self.repeat_rows();
-        let schedule = Schedule::at(options, &self.rows, self.prepared.streams.clone(), self.rate);
+        let schedule = Schedule::at(
+            options,
+            &self.rows,
+            self.prepared.streams.clone(),
+            self.rate,
+        );
         let info_before = server_info(options, self.prepared);
         let mut client = client(options, self.prepared)?;
         let watch = interrupts::watch(client.interrupter(), surroundings.catch_interrupts);
-        let warm = warm_up(options, &self.rows, schedule.gate, &mut client, surroundings)?;
+        let warm = warm_up(
+            options,
+            &self.rows,
+            schedule.gate,
+            &mut client,
+            surroundings,
+        )?;
         let cache = self.set_cache(&mut client, surroundings)?;
         let profile = Profile::of(options, &self.prepared.control, surroundings);
         profile.start(options, surroundings);
@@ -197,17 +220,31 @@ impl<'a> StrictRun<'a> {
         let health = ClientHealth::of(&own, &outcome.records, spent, (wall, threads(options)));
         let info_after = server_info(options, self.prepared);
         let record_trouble = file.and_then(|mut file| file.check().err());
-        self.result(outcome, (rate, gate), (warm, cache, health), (info_before, info_after), record_trouble)
+        Ok(self.result(
+            outcome,
+            (rate, gate),
+            (warm, cache, health),
+            (info_before, info_after),
+            record_trouble,
+        ))
     }
 
     /// With a duration, the dataset is sent again and again.
     fn repeat_rows(&mut self) {
-        let Some(seconds) = self.options.own.float("duration") else { return };
+        let Some(seconds) = self.options.own.float("duration") else {
+            return;
+        };
         let enough = match self.rate {
             rate if rate.is_finite() => (rate * seconds * 1.5) as usize + 100,
             _ => self.rows.len() * 100,
         };
-        self.rows = self.rows.iter().cycle().take(enough.max(self.rows.len())).cloned().collect();
+        self.rows = self
+            .rows
+            .iter()
+            .cycle()
+            .take(enough.max(self.rows.len()))
+            .cloned()
+            .collect();
     }
 
     /// Brings the prefix cache into the state that is asked for.
@@ -228,7 +265,11 @@ impl<'a> StrictRun<'a> {
             // Nobody asked: cold is what most people mean, if the server can be made so.
             _ if self.prepared.backend.is_sglang() || self.prepared.backend.is_vllm() => {
                 let flushed = flush(self.options, self.prepared).is_ok();
-                Ok(if flushed { CacheState::Flushed } else { CacheState::NotFlushed })
+                Ok(if flushed {
+                    CacheState::Flushed
+                } else {
+                    CacheState::NotFlushed
+                })
             }
             _ => Ok(CacheState::Unknown),
         }
@@ -258,7 +299,9 @@ impl<'a> StrictRun<'a> {
     }
 
     fn record_file(&self) -> Result<Option<RecordFile>, ServingError> {
-        let Some(path) = &self.records else { return Ok(None) };
+        let Some(path) = &self.records else {
+            return Ok(None);
+        };
         if self.options.own.given("resume") {
             return RecordFile::take_up(path, &self.identity, &self.earlier).map(Some);
         }
@@ -287,20 +330,22 @@ impl<'a> StrictRun<'a> {
             },
             skip: &|row| done.contains(&row),
         };
-        let mut onlook = |inner: &mut dyn Onlooker, client: &mut Client, load| {
+        let onlook = |inner: &mut dyn Onlooker, client: &mut Client, load| {
             load::run(client, load, &mut Recorded { file, inner })
         };
         if self.quiet || self.options.given.switch("disable-tqdm") {
             return onlook(&mut Silence, client, load);
         }
-        if own.switch("live") && surroundings.terminal {
-            if let Ok(mut view) = LiveView::open(self.rows.len() - done.len(), client.tokens()) {
-                let outcome = onlook(&mut view, client, load);
-                view.close();
-                return outcome;
-            }
+        let total = self.rows.len() - done.len();
+        if own.switch("live")
+            && surroundings.terminal
+            && let Ok(mut view) = LiveView::open(total, client.tokens())
+        {
+            let outcome = onlook(&mut view, client, load);
+            drop(view);
+            return outcome;
         }
-        let mut bar = ProgressBar::new(&mut surroundings.err, self.rows.len() - done.len(), &rounds);
+        let mut bar = ProgressBar::new(&mut surroundings.err, total, &rounds);
         let outcome = onlook(&mut bar, client, load);
         bar.close();
         outcome
@@ -313,7 +358,7 @@ impl<'a> StrictRun<'a> {
         (warm_up, cache, health): (WarmUp, CacheState, ClientHealth),
         server: (Option<Value>, Option<Value>),
         record_trouble: Option<ServingError>,
-    ) -> Result<StrictResult, ServingError> {
+    ) -> StrictResult {
         let (options, prepared) = (self.options, self.prepared);
         let resumed = self.earlier.len();
         let mut records = shifted(self.earlier, outcome.started);
@@ -324,7 +369,7 @@ impl<'a> StrictRun<'a> {
             &prepared.vocabulary,
             options.objectives.as_ref(),
         );
-        Ok(StrictResult {
+        StrictResult {
             figures,
             records,
             rate,
@@ -342,14 +387,19 @@ impl<'a> StrictRun<'a> {
             stopped: outcome.stopped,
             record_file: self.records,
             record_trouble,
-        })
+        }
     }
 }
 
 /// The records of an earlier run, put right before this one so that both make one time line.
 fn shifted(mut earlier: Vec<RequestRecord>, started: crate::clock::Nanos) -> Vec<RequestRecord> {
-    let last = earlier.iter().map(|record| record.finished.0).max().unwrap_or(0);
-    let shift = |moment: &mut crate::clock::Nanos| moment.0 = (moment.0 + started.0).saturating_sub(last);
+    let last = earlier
+        .iter()
+        .map(|record| record.finished.0)
+        .max()
+        .unwrap_or(0);
+    let shift =
+        |moment: &mut crate::clock::Nanos| moment.0 = (moment.0 + started.0).saturating_sub(last);
     for record in &mut earlier {
         shift(&mut record.scheduled);
         shift(&mut record.released);
@@ -357,7 +407,10 @@ fn shifted(mut earlier: Vec<RequestRecord>, started: crate::clock::Nanos) -> Vec
         shift(&mut record.finished);
         record.connected.iter_mut().for_each(shift);
         record.first_byte.iter_mut().for_each(shift);
-        record.chunks.iter_mut().for_each(|chunk| shift(&mut chunk.at));
+        record
+            .chunks
+            .iter_mut()
+            .for_each(|chunk| shift(&mut chunk.at));
     }
     earlier
 }

@@ -71,14 +71,22 @@ impl StrictResult {
         let figures = &self.figures;
         let mut warnings = Vec::new();
         if figures.failed() > 0 {
-            let reasons: Vec<String> =
-                figures.failures.iter().map(|(name, count)| format!("{count} × {name}")).collect();
+            let reasons: Vec<String> = figures
+                .failures
+                .iter()
+                .map(|(name, count)| format!("{count} × {name}"))
+                .collect();
             let (failed, sent) = (figures.failed(), figures.sent);
-            warnings.push(format!("{failed} of {sent} requests failed: {}", reasons.join(", ")));
+            warnings.push(format!(
+                "{failed} of {sent} requests failed: {}",
+                reasons.join(", ")
+            ));
         }
         if self.health.is_limited() {
             let limits = self.health.limits.join(", ");
-            warnings.push(format!("the client was the limit, not the server: {limits}"));
+            warnings.push(format!(
+                "the client was the limit, not the server: {limits}"
+            ));
         }
         if let Some(rate) = self.rate.filter(|rate| rate.is_finite())
             && (figures.achieved_rate / rate - 1.0).abs() > RATE_MISSED
@@ -120,7 +128,10 @@ impl StrictResult {
         line.add("mode", "strict");
         line.add("tag", options.given.text("tag").map(str::to_owned));
         line.add("backend", self.backend.name());
-        line.add("dataset_name", options.given.text("dataset-name").unwrap_or_default());
+        line.add(
+            "dataset_name",
+            options.given.text("dataset-name").unwrap_or_default(),
+        );
         line.add("pace", self.pace.as_str());
         match self.rate {
             Some(rate) => line.add_float("request_rate", rate),
@@ -132,7 +143,10 @@ impl StrictResult {
         self.add_times(&mut line);
         self.add_rest(&mut line);
         line.add("provenance", self.provenance.clone());
-        line.add("server_info", json!({ "before": self.server.0, "after": self.server.1 }));
+        line.add(
+            "server_info",
+            json!({ "before": self.server.0, "after": self.server.1 }),
+        );
         line.add("warnings", self.warnings());
         line
     }
@@ -143,20 +157,33 @@ impl StrictResult {
         line.add("sent", figures.sent);
         line.add("completed", figures.completed);
         line.add("failed", figures.failed());
-        let failures: serde_json::Map<String, Value> =
-            figures.failures.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
+        let failures: serde_json::Map<String, Value> = figures
+            .failures
+            .iter()
+            .map(|(name, count)| (name.clone(), json!(count)))
+            .collect();
         line.add("failures", failures);
         line.add("interrupted", self.interrupted);
         line.add("resumed_records", self.resumed);
         line.add("total_input_tokens_dataset", figures.input_nominal);
         line.add("total_input_tokens_server", figures.input_actual);
         line.add("total_output_tokens", figures.output);
-        let sources: Vec<&str> = figures.output_sources.iter().map(|source| source.name()).collect();
+        let sources: Vec<&str> = figures
+            .output_sources
+            .iter()
+            .map(|source| source.name())
+            .collect();
         line.add("output_tokens_counted_by", sources);
-        line.add_float("request_throughput", figures.per_second(figures.completed as u64));
+        line.add_float(
+            "request_throughput",
+            figures.per_second(figures.completed as u64),
+        );
         line.add_float("input_throughput", figures.per_second(figures.input()));
         line.add_float("output_throughput", figures.per_second(figures.output));
-        line.add_float("total_throughput", figures.per_second(figures.input() + figures.output));
+        line.add_float(
+            "total_throughput",
+            figures.per_second(figures.input() + figures.output),
+        );
         line.add_float("max_output_tokens_per_s", figures.peak_output);
         line.add("max_concurrent_requests", figures.peak_requests);
         line.add_float("concurrency", figures.concurrency);

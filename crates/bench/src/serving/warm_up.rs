@@ -41,12 +41,20 @@ pub(super) fn warm_up(
     surroundings: &mut Surroundings<'_>,
 ) -> Result<WarmUp, ServingError> {
     let wanted = options.count("warmup-requests").unwrap_or(1) as usize;
-    let mut found = WarmUp { requests: 0, rounds: 0, steady: wanted == 0, first_tokens: Vec::new() };
+    let mut found = WarmUp {
+        requests: 0,
+        rounds: 0,
+        steady: wanted == 0,
+        first_tokens: Vec::new(),
+    };
     if wanted == 0 {
         return Ok(found);
     }
     let shapes = shapes(rows, wanted.max(gate.unwrap_or(1).min(16)));
-    surroundings.say(&format!("Warming up with {} shapes until the server is steady...", shapes.len()));
+    surroundings.say(&format!(
+        "Warming up with {} shapes until the server is steady...",
+        shapes.len()
+    ));
     while found.rounds < MOST_ROUNDS && !found.steady {
         let outcome = round(&shapes, gate, client);
         if outcome.interrupted {
@@ -56,8 +64,13 @@ pub(super) fn warm_up(
         found.requests += outcome.records.len();
         let times = times(&outcome);
         if times.is_empty() {
-            let failure = outcome.records.first().and_then(|record| record.failure.as_ref());
-            return Err(ServingError::WarmUp(failure.map(ToString::to_string).unwrap_or_default()));
+            let failure = outcome
+                .records
+                .first()
+                .and_then(|record| record.failure.as_ref());
+            return Err(ServingError::WarmUp(
+                failure.map(ToString::to_string).unwrap_or_default(),
+            ));
         }
         found.first_tokens.push(median(&times));
         found.steady = matches!(
@@ -69,7 +82,11 @@ pub(super) fn warm_up(
         "Warm-up: {} requests in {} rounds, {}.",
         found.requests,
         found.rounds,
-        if found.steady { "steady" } else { "not steady yet" },
+        if found.steady {
+            "steady"
+        } else {
+            "not steady yet"
+        },
     ));
     Ok(found)
 }
@@ -106,11 +123,18 @@ fn times(outcome: &LoadOutcome) -> Vec<f64> {
     let good = outcome.records.iter().filter(|record| record.succeeded());
     let mut times: Vec<f64> = good
         .map(|record| {
-            let first = record.chunks.first().map_or(record.finished, |chunk| chunk.at);
+            let first = record
+                .chunks
+                .first()
+                .map_or(record.finished, |chunk| chunk.at);
             first.seconds_since(record.sent)
         })
         .collect();
     times.sort_by(f64::total_cmp);
     // A mean that is no number would never be alike to anything.
-    if mean(&times).is_finite() { times } else { Vec::new() }
+    if mean(&times).is_finite() {
+        times
+    } else {
+        Vec::new()
+    }
 }

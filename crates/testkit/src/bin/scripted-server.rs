@@ -41,7 +41,9 @@ impl Manner {
             prompt_tokens: 1,
         };
         let mut known = known.lock().expect("no answer panics");
-        let writes = known.entry((voice as u8, tokens)).or_insert_with(|| generation.writes());
+        let writes = known
+            .entry((voice as u8, tokens))
+            .or_insert_with(|| generation.writes());
         generation.script_of(writes)
     }
 }
@@ -51,7 +53,10 @@ fn main() {
     let number = |place: usize| words.get(place).and_then(|word| word.parse::<f64>().ok());
     let milliseconds = |place| Duration::from_secs_f64(number(place).unwrap_or(0.0) / 1000.0);
     let manner = Manner {
-        model: words.get(1).cloned().unwrap_or_else(|| "scripted".to_owned()),
+        model: words
+            .get(1)
+            .cloned()
+            .unwrap_or_else(|| "scripted".to_owned()),
         first: milliseconds(2),
         gap: milliseconds(3),
         tokens_per_event: number(4).unwrap_or(1.0) as usize,

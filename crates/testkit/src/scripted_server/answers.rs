@@ -53,13 +53,17 @@ impl Generation {
     pub fn moments(&self) -> Vec<Duration> {
         let events = self.tokens.div_ceil(self.tokens_per_event.max(1));
         let per_write = self.events_per_write.max(1);
-        (0..events).map(|event| self.first + self.gap * (event / per_write) as u32).collect()
+        (0..events)
+            .map(|event| self.first + self.gap * (event / per_write) as u32)
+            .collect()
     }
 
     /// The payloads of the events, `[DONE]` not among them.
     pub fn events(&self) -> Vec<String> {
         let step = self.tokens_per_event.max(1);
-        let counts = (0..self.tokens).step_by(step).map(|from| (from + step).min(self.tokens));
+        let counts = (0..self.tokens)
+            .step_by(step)
+            .map(|from| (from + step).min(self.tokens));
         let mut before = 0;
         counts
             .map(|count| {
@@ -145,7 +149,9 @@ impl Generation {
 
 /// The text of tokens `from..to`: a short word each.
 fn words(from: usize, to: usize) -> String {
-    const WORDS: [&str; 8] = [" the", " sea", " is", " calm", " and", " we", " sail", " on"];
+    const WORDS: [&str; 8] = [
+        " the", " sea", " is", " calm", " and", " we", " sail", " on",
+    ];
     (from..to).map(|token| WORDS[token % WORDS.len()]).collect()
 }
 
@@ -166,7 +172,9 @@ pub fn standard(request: &Request, model: &str) -> Option<Script> {
             "version": "scripted",
             "internal_states": [{ "last_gen_throughput": 0.0 }],
         }),
-        "/get_model_info" | "/model_info" => json!({ "model_path": model, "tokenizer_path": model }),
+        "/get_model_info" | "/model_info" => {
+            json!({ "model_path": model, "tokenizer_path": model })
+        }
         "/flush_cache" | "/reset_prefix_cache" | "/health" | "/start_profile" | "/stop_profile" => {
             return Some(Script::whole("200 OK", "text/plain", "done\n"));
         }

@@ -41,7 +41,16 @@ impl Intake {
         log: Log,
     ) -> Self {
         let readers = BTreeMap::new();
-        Self { poll, listener, answer, plays, returned, log, readers, next_token: 0 }
+        Self {
+            poll,
+            listener,
+            answer,
+            plays,
+            returned,
+            log,
+            readers,
+            next_token: 0,
+        }
     }
 
     pub(super) fn run(mut self, over: &AtomicBool) {
@@ -77,15 +86,26 @@ impl Intake {
         let token = self.next_token;
         self.next_token += 1;
         let registry = self.poll.registry();
-        if registry.register(&mut stream, Token(token), Interest::READABLE).is_ok() {
-            self.readers.insert(token, Reader { stream, bytes: Vec::new() });
+        if registry
+            .register(&mut stream, Token(token), Interest::READABLE)
+            .is_ok()
+        {
+            self.readers.insert(
+                token,
+                Reader {
+                    stream,
+                    bytes: Vec::new(),
+                },
+            );
             self.read(token);
         }
     }
 
     fn read(&mut self, token: usize) {
-        let Some(reader) = self.readers.get_mut(&token) else { return };
-        let mut buffer = [0; 64 * 1024];
+        let Some(reader) = self.readers.get_mut(&token) else {
+            return;
+        };
+        let mut buffer = [0; 16 * 1024];
         let closed = loop {
             match reader.stream.read(&mut buffer) {
                 Ok(0) => break true,
@@ -98,11 +118,25 @@ impl Intake {
         if let Some(request) = Request::take(&mut reader.bytes, number) {
             let received = Instant::now();
             let script = (self.answer)(&request);
-            locked(&self.log).push(Exchange { request, received, sends: Vec::new() });
-            let reader = self.readers.remove(&token).expect("the reader was just used");
+            locked(&self.log).push(Exchange {
+                request,
+                received,
+                sends: Vec::new(),
+            });
+            let reader = self
+                .readers
+                .remove(&token)
+                .expect("the reader was just used");
             let mut stream = reader.stream;
             self.poll.registry().deregister(&mut stream).ok();
-            self.plays.send(Play { stream, script, number, received }).ok();
+            self.plays
+                .send(Play {
+                    stream,
+                    script,
+                    number,
+                    received,
+                })
+                .ok();
         } else if closed {
             self.readers.remove(&token);
         }

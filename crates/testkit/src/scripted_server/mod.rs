@@ -84,15 +84,27 @@ impl ScriptedServer {
         let (plays, stage) = channel();
         let (returns, returned) = channel();
         let player = Player::new(stage, returns, Arc::clone(&waker), Arc::clone(&log));
-        poll.registry().register(&mut listener, intake::LISTEN, Interest::READABLE)?;
-        let intake =
-            Intake::new(poll, listener, Box::new(answer), (plays, returned), Arc::clone(&log));
+        poll.registry()
+            .register(&mut listener, intake::LISTEN, Interest::READABLE)?;
+        let intake = Intake::new(
+            poll,
+            listener,
+            Box::new(answer),
+            (plays, returned),
+            Arc::clone(&log),
+        );
         let ends = Arc::clone(&over);
         let threads = vec![
             std::thread::spawn(move || player.run()),
             std::thread::spawn(move || intake.run(&ends)),
         ];
-        Ok(Self { address, log, waker, over, threads })
+        Ok(Self {
+            address,
+            log,
+            waker,
+            over,
+            threads,
+        })
     }
 
     /// Where it listens.

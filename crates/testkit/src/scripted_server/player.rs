@@ -6,7 +6,7 @@ use mio::net::TcpStream;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::io::{ErrorKind, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -44,7 +44,14 @@ impl Player {
         intake: Arc<Waker>,
         log: Log,
     ) -> Self {
-        Self { stage, returns, intake, log, plays: BTreeMap::new(), due: BinaryHeap::new() }
+        Self {
+            stage,
+            returns,
+            intake,
+            log,
+            plays: BTreeMap::new(),
+            due: BinaryHeap::new(),
+        }
     }
 
     pub(super) fn run(mut self) {
@@ -76,14 +83,26 @@ impl Player {
     fn begin(&mut self, play: Play) {
         let number = play.number;
         if let Some(first) = play.script.steps.first() {
-            self.due.push(Reverse((play.received + first.after, number)));
+            self.due
+                .push(Reverse((play.received + first.after, number)));
         }
-        self.plays.insert(number, Running { play, step: 0, written: 0 });
+        self.plays.insert(
+            number,
+            Running {
+                play,
+                step: 0,
+                written: 0,
+            },
+        );
     }
 
     fn act(&mut self, number: usize) {
-        let Some(running) = self.plays.get_mut(&number) else { return };
-        let Some(step) = running.play.script.steps.get(running.step) else { return };
+        let Some(running) = self.plays.get_mut(&number) else {
+            return;
+        };
+        let Some(step) = running.play.script.steps.get(running.step) else {
+            return;
+        };
         match &step.act {
             Act::Send(bytes) => {
                 let before = Instant::now();
@@ -99,7 +118,11 @@ impl Player {
                     self.due.push(Reverse((before + RETRY, number)));
                     return;
                 }
-                let sent = Sent { step: running.step, before, after: Instant::now() };
+                let sent = Sent {
+                    step: running.step,
+                    before,
+                    after: Instant::now(),
+                };
                 locked(&self.log)[number].sends.push(sent);
             }
             Act::Close => {
@@ -123,14 +146,19 @@ impl Player {
         running.step += 1;
         running.written = 0;
         if let Some(next) = running.play.script.steps.get(running.step) {
-            self.due.push(Reverse((running.play.received + next.after, number)));
+            self.due
+                .push(Reverse((running.play.received + next.after, number)));
         }
     }
 }
 
 /// Breaks a connection: with no time to linger, closing it sends a reset.
 fn reset(stream: &TcpStream) {
-    let Ok(descriptor) = stream.as_fd().try_clone_to_owned() else { return };
-    let stream = std::net::TcpStream::from(OwnedFd::from(descriptor));
-    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).ok();
+    let Ok(descriptor) = stream.as_fd().try_clone_to_owned() else {
+        return;
+    };
+    let stream = std::net::TcpStream::from(descriptor);
+    socket2::SockRef::from(&stream)
+        .set_linger(Some(Duration::ZERO))
+        .ok();
 }

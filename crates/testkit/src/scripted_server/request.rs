@@ -41,12 +41,20 @@ impl Request {
             .map(|(name, value)| (name.trim().to_lowercase(), value.trim().to_owned()))
             .collect();
         let length = headers.iter().find(|(name, _)| name == "content-length");
-        let length: usize = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+        let length: usize = length
+            .and_then(|(_, value)| value.parse().ok())
+            .unwrap_or(0);
         if bytes.len() < head_end + length {
             return None;
         }
         let body = bytes[head_end..head_end + length].to_vec();
         bytes.drain(..head_end + length);
-        Some(Self { number, method, path, headers, body })
+        Some(Self {
+            number,
+            method,
+            path,
+            headers,
+            body,
+        })
     }
 }

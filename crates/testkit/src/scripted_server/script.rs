@@ -39,7 +39,9 @@ impl Script {
             "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        Self::default().send(Duration::ZERO, (head + body).into_bytes()).next(Duration::ZERO)
+        Self::default()
+            .send(Duration::ZERO, (head + body).into_bytes())
+            .next(Duration::ZERO)
     }
 
     /// A JSON answer.
@@ -56,7 +58,10 @@ impl Script {
 
     /// Bytes as they are.
     pub fn send(mut self, after: Duration, bytes: impl Into<Arc<[u8]>>) -> Self {
-        self.steps.push(Step { after, act: Act::Send(bytes.into()) });
+        self.steps.push(Step {
+            after,
+            act: Act::Send(bytes.into()),
+        });
         self
     }
 
@@ -80,19 +85,28 @@ impl Script {
 
     /// Ready for the next request on the same connection.
     pub fn next(mut self, after: Duration) -> Self {
-        self.steps.push(Step { after, act: Act::Next });
+        self.steps.push(Step {
+            after,
+            act: Act::Next,
+        });
         self
     }
 
     /// The connection is closed.
     pub fn close(mut self, after: Duration) -> Self {
-        self.steps.push(Step { after, act: Act::Close });
+        self.steps.push(Step {
+            after,
+            act: Act::Close,
+        });
         self
     }
 
     /// The connection is reset.
     pub fn reset(mut self, after: Duration) -> Self {
-        self.steps.push(Step { after, act: Act::Reset });
+        self.steps.push(Step {
+            after,
+            act: Act::Reset,
+        });
         self
     }
 }

@@ -1,6 +1,7 @@
 //! Events of `/v1/chat/completions`.
 
 use super::AnswerReader;
+use super::completions::without_choice;
 use crate::clock::Nanos;
 use crate::record::Failure;
 
@@ -12,7 +13,7 @@ impl AnswerReader {
             .as_mut()
             .and_then(|choices| choices.first_mut())
         else {
-            return self.without_choice(&parsed);
+            return without_choice(&parsed);
         };
         self.ended |= choice.finish_reason.is_some();
         let text = choice.delta.take().unwrap_or_default().into_text();

@@ -14,7 +14,7 @@ impl AnswerReader {
             .as_mut()
             .and_then(|choices| choices.first_mut())
         else {
-            return self.without_choice(&parsed);
+            return without_choice(&parsed);
         };
         self.ended |= choice.finish_reason.is_some();
         let text = choice.text.take().unwrap_or_default();
@@ -50,16 +50,6 @@ impl AnswerReader {
         Ok(parsed)
     }
 
-    /// An event without choices: the usage after the last one, or an error.
-    pub(super) fn without_choice(&self, parsed: &OpenAiEvent) -> Result<(), Failure> {
-        if parsed.usage.is_some() || parsed.error.is_some() || parsed.choices.is_some() {
-            return Ok(());
-        }
-        Err(Failure::Malformed {
-            reason: "an event has neither choices nor usage".to_owned(),
-        })
-    }
-
     pub(super) fn open_ai_text(&mut self, text: &str, parsed: &OpenAiEvent, at: Nanos) {
         if text.is_empty() {
             return;
@@ -76,4 +66,14 @@ impl AnswerReader {
                 .unwrap_or(0),
         );
     }
+}
+
+/// An event without choices: the usage after the last one, or an error.
+pub(super) fn without_choice(parsed: &OpenAiEvent) -> Result<(), Failure> {
+    if parsed.usage.is_some() || parsed.error.is_some() || parsed.choices.is_some() {
+        return Ok(());
+    }
+    Err(Failure::Malformed {
+        reason: "an event has neither choices nor usage".to_owned(),
+    })
 }

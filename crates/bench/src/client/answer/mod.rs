@@ -100,7 +100,11 @@ impl AnswerReader {
 
     /// Tokens so far, or chunks where tokens are not counted.
     pub(crate) fn tokens(&self) -> u64 {
-        let counted = self.answer.chunks.last().map_or(0, |chunk| u64::from(chunk.tokens));
+        let counted = self
+            .answer
+            .chunks
+            .last()
+            .map_or(0, |chunk| u64::from(chunk.tokens));
         counted.max(self.answer.chunks.len() as u64)
     }
 

@@ -48,7 +48,7 @@ fn records(backend: Backend, log: &Value) -> Vec<RequestRecord> {
                 }),
                 ..begun
             },
-            None => replay_answer(begun, backend, &logged.lines),
+            None => replay_answer(&begun, backend, &logged.lines),
         }
     };
     requests.into_iter().enumerate().map(record).collect()

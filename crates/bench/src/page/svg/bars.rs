@@ -1,7 +1,7 @@
 //! Stretches of time, one row per request.
 
-use super::axis::put;
 use super::{Canvas, LEFT, Scale, TOP, escaped, x_axis};
+use crate::put::put;
 
 /// A part of a bar.
 pub(in crate::page) struct Stretch {
@@ -34,14 +34,20 @@ pub(in crate::page) fn bars(
     let thick = (height * 0.8).max(0.6);
     for (place, bar) in bars.iter().enumerate() {
         let y = TOP + place as f64 * height;
-        put(&mut out, format_args!("<g><title>{}</title>", escaped(&bar.words)));
+        put(
+            &mut out,
+            format_args!("<g><title>{}</title>", escaped(&bar.words)),
+        );
         for stretch in &bar.stretches {
             let (from, to) = (x.at(stretch.from), x.at(stretch.to));
-            put(&mut out, format_args!(
-                "<rect class=\"{}\" x=\"{from:.1}\" y=\"{y:.2}\" width=\"{:.1}\" height=\"{thick:.2}\"/>",
-                stretch.class,
-                (to - from).max(0.3),
-            ));
+            put(
+                &mut out,
+                format_args!(
+                    "<rect class=\"{}\" x=\"{from:.1}\" y=\"{y:.2}\" width=\"{:.1}\" height=\"{thick:.2}\"/>",
+                    stretch.class,
+                    (to - from).max(0.3),
+                ),
+            );
         }
         out.push_str("</g>");
     }

@@ -1,7 +1,7 @@
 //! Single requests over time.
 
-use super::axis::put;
 use super::{Canvas, LEFT, Scale, TOP, escaped, x_axis, y_axis};
+use crate::put::put;
 
 /// One request.
 pub(in crate::page) struct Point {
@@ -25,12 +25,15 @@ pub(in crate::page) fn points(
     let y = Scale::new((0.0, highest * 1.05), (canvas.bottom(), TOP));
     let mut out = x_axis(canvas, x, x_title) + &y_axis(canvas, y, y_title);
     for point in points {
-        put(&mut out, format_args!(
-            "<circle class=\"point {class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.2\"><title>{}</title></circle>",
-            x.at(point.moment),
-            y.at(point.value),
-            escaped(&point.words),
-        ));
+        put(
+            &mut out,
+            format_args!(
+                "<circle class=\"point {class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.2\"><title>{}</title></circle>",
+                x.at(point.moment),
+                y.at(point.value),
+                escaped(&point.words),
+            ),
+        );
     }
     canvas.close(y_title, &out)
 }

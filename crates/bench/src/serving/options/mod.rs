@@ -211,7 +211,7 @@ fn manner(own: &Parsed) -> Result<(Release, Layout), ServingError> {
         .and_then(|layout| layout.parse::<Layout>().ok());
     let release = own
         .text("reference")
-        .map(|text| text.parse::<Release>())
+        .map(str::parse::<Release>)
         .transpose()
         .map_err(|error| ServingError::Usage(format!("argument --reference: {error}")))?;
     Ok(match (release, layout) {

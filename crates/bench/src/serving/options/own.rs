@@ -81,7 +81,7 @@ const STRICT: &[FlagSpec] = &[
 ];
 
 /// Groups of our own options, for help.
-pub const GROUPS: &[Group<'static>] = &[
+pub(super) const GROUPS: &[Group<'static>] = &[
     Group {
         title: "manner (this client only)",
         flags: MANNER,
@@ -93,12 +93,12 @@ pub const GROUPS: &[Group<'static>] = &[
 ];
 
 /// Whether any option was given that the reference has no equal for.
-pub fn implies_strict(parsed: &Parsed) -> bool {
+pub(super) fn implies_strict(parsed: &Parsed) -> bool {
     parsed.switch("strict") || STRICT.iter().any(|flag| parsed.given(flag.name))
 }
 
 /// Takes our own options out of a command line: them, and the words that remain.
-pub fn split(args: &[String]) -> Result<(Parsed, Vec<&String>), FlagError> {
+pub(super) fn split(args: &[String]) -> Result<(Parsed, Vec<&String>), FlagError> {
     let table: Vec<FlagSpec> = GROUPS
         .iter()
         .flat_map(|group| group.flags)

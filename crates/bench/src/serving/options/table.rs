@@ -36,7 +36,7 @@ const fn one_of(
 }
 
 /// The names of backends, in the reference's order.
-pub const BACKENDS: &[&str] = &[
+pub(super) const BACKENDS: &[&str] = &[
     "sglang",
     "sglang-native",
     "sglang-oai",
@@ -53,7 +53,7 @@ pub const BACKENDS: &[&str] = &[
 ];
 
 /// The names of datasets.
-pub const DATASETS: &[&str] = &[
+pub(super) const DATASETS: &[&str] = &[
     "sharegpt",
     "random",
     "random-ids",
@@ -353,7 +353,7 @@ const REST: &[FlagSpec] = &[
 ];
 
 /// All of the reference's options.
-pub const GROUPS: &[Group<'static>] = &[
+pub(super) const GROUPS: &[Group<'static>] = &[
     Group {
         title: "server",
         flags: SERVER,
@@ -397,7 +397,7 @@ pub const GROUPS: &[Group<'static>] = &[
 ];
 
 /// The options of the LMDeploy client, in its order.
-pub const LMDEPLOY: &[FlagSpec] = &[
+pub(super) const LMDEPLOY: &[FlagSpec] = &[
     one_of("backend", BACKENDS, "sglang", "The protocol to speak."),
     text("base-url", "Where the server is, instead of host and port."),
     text("host", "Where the server is.").default(Preset::Text("0.0.0.0")),

@@ -1,0 +1,238 @@
+//! What goes wrong ends with its message, its code, and what was done before it.
+#![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::path::Path;
+use support::bench::{Bench, SHARE_GPT, answer, milliseconds};
+use support::{data_text, serve};
+use testkit::scripted_server::{Request, Script, standard};
+
+/// Words, the code they end with, and what is said.
+const MISTAKES: &[(&str, u8, &str)] = &[
+    ("--dataset-name sharegpt", 1, "--dataset-path"),
+    (
+        "--dataset-name sharegpt --dataset-path /nowhere.json",
+        1,
+        "/nowhere.json",
+    ),
+    (
+        "--dataset-name random-ids --model /no/such/model",
+        1,
+        "/no/such/model",
+    ),
+    (
+        "--backend truss",
+        1,
+        "Please provide a model with `--model` when using truss backend.",
+    ),
+    (
+        "--backend trt",
+        1,
+        "Please provide a model using `--model` when using `trt` backend.",
+    ),
+    ("--backend gserver", 1, "gserver"),
+    (
+        "--backend vllm --tokenize-prompt --dataset-name random-ids",
+        1,
+        "only compatible with `--backend sglang`",
+    ),
+    (
+        "--print-requests --dataset-name random-ids",
+        1,
+        "sglang-oai-chat",
+    ),
+    (
+        "--extra-request-body [1] --dataset-name random-ids",
+        1,
+        "not a JSON object",
+    ),
+    (
+        "--lora-request-distribution skewed --dataset-name random-ids",
+        1,
+        "More than 1 LoRA adapter",
+    ),
+    (
+        "--lora-zipf-alpha 0.5 --dataset-name random-ids",
+        1,
+        "of 0.5. It must be greater than 1.",
+    ),
+    (
+        "--backend vllm-embedding --dataset-name mooncake --reference 0.5.23",
+        1,
+        "unsupported for embeddings",
+    ),
+    (
+        "--num-prompts 0 --dataset-name random-ids",
+        1,
+        "no row is left",
+    ),
+    (
+        "--seed -1 --dataset-name random-ids",
+        1,
+        "Seed must be between",
+    ),
+    ("--backend nosuch", 2, "invalid choice"),
+    ("--max-concurrency x", 2, "invalid int value"),
+    ("--ramp 1:2 --dataset-name random-ids", 2, "FROM:TO:SECONDS"),
+    (
+        "--base-url https://x --dataset-name random-ids",
+        1,
+        "https is not supported",
+    ),
+];
+
+#[test]
+fn mistakes_end_with_their_message_and_code() {
+    let bench = Bench::new();
+    let run = |line: &str| bench.run(line);
+    for (line, code, words) in MISTAKES {
+        let printed = run(line);
+        assert_eq!(
+            printed.code, *code,
+            "{line}: {}{}",
+            printed.out, printed.err
+        );
+        assert!((printed.out + &printed.err).contains(words), "{line}");
+    }
+    assert!(run("--help").out.contains("--find-max-rate"));
+    let gone = Bench::new();
+    let base = gone.server.base_url();
+    drop(gone);
+    let printed = serve(&["--base-url", &base]);
+    assert_eq!(printed.code, 1);
+    assert!(printed.out.contains(&format!(
+        "Failed to fetch model from {base}/v1/models. Error: "
+    )));
+    assert!(
+        printed
+            .out
+            .contains("Please specify the correct host and port using `--host` and `--port`.")
+    );
+    let printed = serve(&["--base-url", &base, "--ready-check-timeout-sec", "1"]);
+    assert_eq!(printed.code, 1);
+    assert!(
+        printed
+            .out
+            .contains("Server did not become ready within 1s timeout.")
+    );
+}
+
+#[test]
+fn a_server_that_fails_is_noticed_in_either_mode() {
+    let failing = |request: &Request| {
+        standard(request, &data_text("tokenizer"))
+            .unwrap_or_else(|| Script::whole("503 Service Unavailable", "text/plain", "busy"))
+    };
+    let bench = Bench::with(failing);
+    let printed = bench.run(SHARE_GPT);
+    assert_eq!(printed.code, 1);
+    assert!(printed.err.contains(
+        "Warmup failed - Please make sure benchmark arguments are correctly specified. Error: Service Unavailable: busy"
+    ));
+    let printed = bench.run(&format!("{SHARE_GPT} --warmup-requests 0"));
+    assert_eq!(printed.code, 1);
+    assert!(printed.err.contains("All requests failed."));
+    assert!(
+        printed
+            .out
+            .contains("Mean E2E Latency (ms):                   n/a")
+    );
+    let printed = bench.run(&format!("{SHARE_GPT} --warmup-requests 0 --strict"));
+    assert_eq!(printed.code, 1);
+    assert!(
+        printed
+            .out
+            .contains("  HTTP 503 Service Unavailable:          6")
+    );
+    assert!(
+        printed
+            .err
+            .contains("6 of 6 requests failed: 6 × HTTP 503 Service Unavailable")
+    );
+    let result = bench.result();
+    assert_eq!(
+        (&result["failed"], &result["mean_ttft_ms"]),
+        (&json!(6), &Value::Null)
+    );
+}
+
+#[test]
+fn a_server_that_dies_half_way_leaves_the_finished_requests() {
+    // Rows after the third are cut off.
+    let bench = Bench::with(|request| {
+        let row_limit = 4;
+        if request.path == "/generate" && request.number > row_limit {
+            return Script::events(milliseconds(1)).reset(milliseconds(2));
+        }
+        answer(request)
+    });
+    let records = bench.path("records.jsonl");
+    let printed = bench.run(&format!(
+        "{SHARE_GPT} --strict --warmup-requests 0 --max-concurrency 1 --records {records} --fail-above 0.9"
+    ));
+    assert_eq!(
+        printed.code, 0,
+        "a share of failures that was allowed: {}",
+        printed.err
+    );
+    let result = bench.result();
+    assert!(result["completed"].as_u64().unwrap() >= 1 && result["failed"].as_u64().unwrap() >= 1);
+    assert_eq!(
+        std::fs::read_to_string(&records).unwrap().lines().count(),
+        7
+    );
+    let printed = bench.run(&format!("{SHARE_GPT} --strict --warmup-requests 0"));
+    assert_eq!(printed.code, 1);
+}
+
+#[test]
+fn a_full_disk_is_told_after_the_figures() {
+    if !Path::new("/dev/full").exists() {
+        println!("skipped: there is no /dev/full");
+        return;
+    }
+    let bench = Bench::new();
+    let line = SHARE_GPT.replace("{data}", &data_text(""));
+    let base = bench.server.base_url();
+    for extra in ["", "--strict"] {
+        let mut words = vec![
+            "--base-url",
+            &base,
+            "--output-file",
+            "/dev/full",
+            "--disable-tqdm",
+        ];
+        words.extend(line.split_whitespace());
+        words.extend(extra.split_whitespace());
+        let records = bench.path("records.jsonl");
+        if !extra.is_empty() {
+            words.extend(["--records", &records]);
+        }
+        let printed = serve(&words);
+        assert_eq!(printed.code, 1);
+        assert!(
+            printed
+                .out
+                .contains("Successful requests:                     6")
+        );
+        assert!(
+            printed
+                .err
+                .contains("cannot write /dev/full: No space left on device"),
+            "{}",
+            printed.err
+        );
+    }
+    let mut words = vec![
+        "--base-url",
+        &base,
+        "--disable-tqdm",
+        "--strict",
+        "--records",
+        "/dev/full",
+    ];
+    words.extend(line.split_whitespace());
+    assert_eq!(serve(&words).code, 1);
+}
