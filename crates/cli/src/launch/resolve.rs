@@ -14,6 +14,8 @@ use super::{Circumstances, ConfigError, Launch, Resolved};
 use crate::args::Notice;
 
 const PAGE_SIZE: i64 = 16;
+/// Keys that one tile of attention holds on a GPU.
+const GPU_PAGE_SIZE: i64 = 64;
 const LARGEST_PAGE: i64 = 1024;
 const LARGEST_STEP: i64 = 1 << 24;
 const LOAD_FORMATS: &[&str] = &["auto", "safetensors", "gguf", "dummy"];
@@ -160,9 +162,13 @@ impl Resolver<'_> {
 
     fn page_size(&mut self) -> Result<PageSize, ConfigError> {
         let (tokens, why) = match self.given("--page-size") {
-            None => (
+            None if self.on_cpu() => (
                 PAGE_SIZE,
                 "prefixes are shared to the token at any page size",
+            ),
+            None => (
+                GPU_PAGE_SIZE,
+                "tiles of attention are loaded whole; prefixes are shared to the token at any page size",
             ),
             Some(given) => (given, "given"),
         };
