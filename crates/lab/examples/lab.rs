@@ -1,8 +1,30 @@
-//! The laboratory without the rest of the binary, for trying and for its own tests.
+//! The laboratory and its client without the rest of the binary, for trying and for its own tests.
 
+use std::io::{stderr, stdout};
 use std::process::ExitCode;
+
+use bench::serving::{self, Surroundings};
+use bench::vocabulary::Vocabulary;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    ExitCode::from(lab::main(&args))
+    ExitCode::from(match args.as_slice() {
+        [first, second, rest @ ..] if first == "bench" && second == "serving" => load(rest),
+        _ => lab::main(&args),
+    })
+}
+
+fn load(args: &[String]) -> u8 {
+    let mut surroundings = Surroundings {
+        openai_api_key: None,
+        api_key: None,
+        flush_always: false,
+        profile_folder: None,
+        tokenizers: &Vocabulary::from_path,
+        out: Box::new(stdout()),
+        err: Box::new(stderr()),
+        terminal: false,
+        catch_interrupts: true,
+    };
+    serving::main(args, &mut surroundings)
 }

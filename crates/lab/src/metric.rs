@@ -143,6 +143,31 @@ pub const METRICS: &[Metric] = &[
     time("p95_itl_ms", "P95 ITL (ms)"),
     time("p99_itl_ms", "P99 ITL (ms)"),
     time("max_itl_ms", "Max ITL (ms)"),
+    time("max_ttft_ms", "Max TTFT (ms)"),
+    time(
+        "mean_scheduled_e2e_latency_ms",
+        "Mean E2E from schedule (ms)",
+    ),
+    time(
+        "median_scheduled_e2e_latency_ms",
+        "Median E2E from schedule (ms)",
+    ),
+    time("p99_scheduled_e2e_latency_ms", "P99 E2E from schedule (ms)"),
+    time("mean_scheduled_ttft_ms", "Mean TTFT from schedule (ms)"),
+    time("median_scheduled_ttft_ms", "Median TTFT from schedule (ms)"),
+    time("p99_scheduled_ttft_ms", "P99 TTFT from schedule (ms)"),
+    time("mean_queue_ms", "Mean queue (ms)"),
+    time("p99_queue_ms", "P99 queue (ms)"),
+    rate(
+        "achieved_request_rate",
+        "Achieved request rate (req/s)",
+        "req/s",
+    ),
+    rate(
+        "steady_output_throughput",
+        "Output in the steady window (tok/s)",
+        "tok/s",
+    ),
     count("cache_prompt_tokens", "Total prompt tokens"),
     count("cache_cached_tokens", "Total cached tokens"),
     count("cache_device_tokens", "Device"),
@@ -153,6 +178,20 @@ pub const METRICS: &[Metric] = &[
         ..share("cache_hit_rate", "Cache hit rate", Better::Neither)
     },
     figure("warmup_seconds", "warmup time", "s", Better::Neither),
+    figure(
+        "energy_per_token_j",
+        "Energy per output token (J)",
+        "J",
+        Better::Lower,
+    ),
+    figure("gpu_clock_mhz", "GPU clock (MHz)", "MHz", Better::Neither),
+    figure("gpu_power_w", "GPU power (W)", "W", Better::Neither),
+    figure(
+        "gpu_temperature_c",
+        "GPU temperature (°C)",
+        "°C",
+        Better::Neither,
+    ),
 ];
 
 impl Metric {

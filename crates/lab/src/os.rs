@@ -46,7 +46,11 @@ fn send(to: i64, signal: Signal) -> io::Result<()> {
     }
     // SAFETY: the call takes two numbers and touches no memory of ours.
     let answer = unsafe { libc::kill(to, signal.number()) };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if answer == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Has a child asked to end when the thread that starts it ends, whatever the reason.
@@ -54,7 +58,11 @@ pub(crate) fn die_with_parent(command: &mut Command) {
     let asked = || {
         // SAFETY: takes two numbers; it is among the calls that are safe between fork and exec.
         let answer = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
-        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        if answer == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
     };
     // SAFETY: the closure allocates nothing, takes no lock and makes one call that is safe there.
     unsafe { command.pre_exec(asked) };

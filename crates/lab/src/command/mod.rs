@@ -5,6 +5,7 @@ mod compare;
 mod gate;
 mod import;
 mod list;
+mod run;
 mod show;
 mod trend;
 
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use flags::{Command, FlagError, FlagSpec, Parsed, Preset};
 
+use crate::matrix::PlanError;
 use crate::store::{NotASelection, Store, StoreError};
 
 /// Where results are told.
@@ -52,6 +54,9 @@ pub(crate) enum Failure {
     /// Nobody can mean these runs.
     #[error(transparent)]
     Selection(#[from] NotASelection),
+    /// The plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -69,7 +74,7 @@ impl Failure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Flags(error) => error.exit_code(),
-            Self::Usage(_) | Self::Selection(_) => 2,
+            Self::Usage(_) | Self::Selection(_) | Self::Plan(_) => 2,
             Self::Store(_) | Self::File { .. } => 1,
         }
     }
@@ -83,6 +88,11 @@ struct Entry {
 }
 
 const ENTRIES: &[Entry] = &[
+    Entry {
+        name: "run",
+        command: run::COMMAND,
+        run: run::run,
+    },
     Entry {
         name: "import",
         command: import::COMMAND,

@@ -18,7 +18,11 @@ pub fn will_repeat_prompts(subject: &SubjectFacts, load: &LoadFacts) -> bool {
     let mut flags = flags.map(|(flag, _)| flag.as_str());
     let cache_off = flags.any(|flag| CACHE_OFF.iter().any(|off| flag.starts_with(off)));
     let on = |name: &str| load.settings.get(name).and_then(serde_json::Value::as_bool);
-    let flushed = on("flush_cache") == Some(true) || load.word("cache") == Some("cold");
+    let cold = |name: &str| {
+        load.word(name)
+            .is_some_and(|state| state.starts_with("cold"))
+    };
+    let flushed = on("flush_cache") == Some(true) || cold("cache") || cold("cache_at_start");
     !cache_off && !flushed
 }
 

@@ -278,7 +278,9 @@ fn printed_settings(table: &Table) -> BTreeMap<String, Value> {
     if let Some(backend) = table.word("Backend") {
         settings.insert("backend".to_owned(), Value::from(backend));
     }
-    if let Some(rate) = table.word("Traffic request rate").and_then(python::literal) {
+    let rate = table.word("Traffic request rate");
+    let rate = rate.or_else(|| table.word("Target request rate (req/s)"));
+    if let Some(rate) = rate.and_then(python::literal) {
         settings.insert("request_rate".to_owned(), rate);
     }
     if let Some(limit) = table

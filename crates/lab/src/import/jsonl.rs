@@ -1,5 +1,7 @@
 //! Result lines: one JSON object per run, with the bare words that Python writes for numbers.
 
+use std::collections::BTreeMap;
+
 use bench::clock::Nanos;
 use bench::record::{Asked, Chunk, Due, Failure, RequestRecord};
 use serde_json::{Map, Value};
@@ -7,6 +9,7 @@ use serde_json::{Map, Value};
 use super::context::{Context, last_part};
 use super::{ImportedRun, load_name};
 use crate::figures::Figures;
+use crate::finding::{Finding, Kind};
 use crate::run::{LoadFacts, Outcome, Run, identifier};
 
 /// Options that a result line repeats.
@@ -48,13 +51,25 @@ impl Found {
             let value = self.object.get(*name).filter(|value| !value.is_null())?;
             Some(((*name).to_owned(), value.clone()))
         });
-        let settings = settings.collect();
+        let mut settings: BTreeMap<String, Value> = settings.collect();
+        let provenance = self.object.get("provenance");
+        if let Some(seed) = provenance
+            .and_then(|facts| facts.get("seed"))
+            .filter(|seed| seed.is_number())
+        {
+            settings.insert("seed".to_owned(), seed.clone());
+        }
+        let cache = self.object.get("prefix_cache");
+        if let Some(state) = cache
+            .and_then(|cache| cache.get("at_start"))
+            .filter(|state| state.is_string())
+        {
+            settings.insert("cache_at_start".to_owned(), state.clone());
+        }
         let figures = self.figures();
-        let info = self
-            .object
-            .get("server_info")
-            .filter(|info| info.is_object())
-            .cloned();
+        let info = self.object.get("server_info");
+        let info = info.and_then(|info| info.get("before").or(Some(info)));
+        let info = info.filter(|info| info.is_object()).cloned();
         let served = info
             .as_ref()
             .and_then(|info| info.get("model_path"))
@@ -89,13 +104,31 @@ impl Found {
             outcome: Outcome::Finished,
             figures,
             machine: None,
-            findings: Vec::new(),
+            findings: self.warnings(),
         };
         ImportedRun {
             run,
             text: text.to_owned() + "\n",
             records: self.records(),
         }
+    }
+
+    /// What the client itself warned of. What figures show as well is found from them.
+    fn warnings(&self) -> Vec<Finding> {
+        let warnings = self.object.get("warnings").and_then(Value::as_array);
+        let texts = warnings.into_iter().flatten().filter_map(Value::as_str);
+        let kinds = [
+            ("client was the limit", Kind::ClientLimited),
+            ("prefix cache", Kind::CacheHits),
+            ("tokens by the server", Kind::TokenMismatch),
+            ("not steady", Kind::ColdRun),
+            ("is not the target", Kind::ClientLimited),
+        ];
+        let findings = texts.filter_map(|text| {
+            let (_, kind) = kinds.iter().find(|(part, _)| text.contains(part))?;
+            Some(Finding::new(*kind, text))
+        });
+        findings.collect()
     }
 
     fn figures(&self) -> Figures {
@@ -106,16 +139,37 @@ impl Found {
                 figures.set(name, number);
             }
         }
-        if let Some(cache) = self.object.get("cache_report").and_then(Value::as_object) {
-            for (name, figure) in [
-                ("total_prompt_tokens", "cache_prompt_tokens"),
-                ("total_cached_tokens", "cache_cached_tokens"),
-                ("cache_hit_rate_pct", "cache_hit_rate"),
-            ] {
-                if let Some(number) = cache.get(name).and_then(Value::as_f64) {
-                    figures.set(figure, number);
-                }
+        let nested = [
+            (
+                "cache_report",
+                "total_prompt_tokens",
+                "cache_prompt_tokens",
+                1.0,
+            ),
+            (
+                "cache_report",
+                "total_cached_tokens",
+                "cache_cached_tokens",
+                1.0,
+            ),
+            ("cache_report", "cache_hit_rate_pct", "cache_hit_rate", 1.0),
+            ("prefix_cache", "hit_rate", "cache_hit_rate", 100.0),
+            (
+                "steady_state",
+                "output_throughput",
+                "steady_output_throughput",
+                1.0,
+            ),
+            ("client", "busy_share", "client_busy_share", 1.0),
+        ];
+        for (part, name, figure, times) in nested {
+            let number = self.object.get(part).and_then(|part| part.get(name));
+            if let Some(number) = number.and_then(Value::as_f64) {
+                figures.set(figure, number * times);
             }
+        }
+        if let Some(asked) = figures.get("total_input_tokens_dataset") {
+            figures.set("total_input_tokens", asked);
         }
         figures
     }

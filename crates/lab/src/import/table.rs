@@ -6,13 +6,30 @@ use crate::metric::Metric;
 /// A table is over after this many lines whatever they say.
 const LONGEST: usize = 200;
 
+/// Lines that repeat options.
+const SETTINGS: &[&str] = &[
+    "Traffic request rate",
+    "Target request rate (req/s)",
+    "Max request concurrency",
+];
+/// Labels of our own strict table that have another label elsewhere.
+const STRICT: &[(&str, &str)] = &[
+    ("Generated tokens", "total_output_tokens"),
+    ("Input tokens (dataset)", "total_input_tokens"),
+    ("Input tokens (server)", "total_input_tokens_server"),
+    (
+        "Peak output in any second (tok/s)",
+        "max_output_tokens_per_s",
+    ),
+    ("Prefix cache hit rate", "cache_hit_rate"),
+    ("Requests sent", "sent"),
+];
+
 /// A printed table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// Labels without colon, and values as printed.
-    lines: Vec<(String, String)>,
-    /// Heads between the lines.
-    heads: Vec<String>,
+    /// Heads above, labels without colon, and values as printed.
+    lines: Vec<(String, String, String)>,
     /// Whether its last line was there.
     pub(crate) closed: bool,
 }
@@ -20,16 +37,17 @@ pub(crate) struct Table {
 impl Table {
     /// Whether a table begins with this line.
     pub(crate) fn begins(line: &str) -> bool {
-        line.trim().trim_matches('=').trim() == "Serving Benchmark Result"
+        let title = line.trim().trim_matches('=').trim();
+        title.strip_suffix("(strict)").unwrap_or(title).trim() == "Serving Benchmark Result"
     }
 
     /// Reads the lines of a table after its first one: the table and how many lines it took.
     pub(crate) fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> (Self, usize) {
         let mut table = Self {
             lines: Vec::new(),
-            heads: Vec::new(),
             closed: false,
         };
+        let mut above = String::new();
         let mut taken = 0;
         for line in lines.into_iter().take(LONGEST) {
             let trimmed = line.trim();
@@ -39,9 +57,10 @@ impl Table {
                 break;
             }
             if let Some(head) = head(trimmed) {
-                table.heads.push(head.to_owned());
+                head.clone_into(&mut above);
             } else if let Some((label, value)) = label_and_value(line) {
-                table.lines.push((label.to_owned(), value.to_owned()));
+                let (label, value) = (label.to_owned(), value.to_owned());
+                table.lines.push((above.clone(), label, value));
             } else {
                 break;
             }
@@ -52,25 +71,22 @@ impl Table {
 
     /// The value printed after a label.
     pub(crate) fn word(&self, label: &str) -> Option<&str> {
-        let found = self.lines.iter().find(|(name, _)| name == label);
-        found.map(|(_, value)| value.as_str())
+        let found = self.lines.iter().find(|(_, name, _)| name == label);
+        found.map(|(_, _, value)| value.as_str())
     }
 
     /// Every number of the table under the name of its metric.
     pub(crate) fn figures(&self) -> Figures {
         let mut figures = Figures::default();
-        for (label, value) in &self.lines {
-            if matches!(
-                label.as_str(),
-                "Traffic request rate" | "Max request concurrency"
-            ) {
+        for (head, label, value) in &self.lines {
+            if SETTINGS.contains(&label.as_str()) {
                 continue;
             }
             let percent = value.strip_suffix('%');
             let Ok(number) = percent.unwrap_or(value).trim().parse::<f64>() else {
                 continue;
             };
-            figures.set(&name_of(label, percent.is_some()), number);
+            figures.set(&name_of(head, label, percent.is_some()), number);
         }
         figures
     }
@@ -78,7 +94,10 @@ impl Table {
     /// The layout, by what it has.
     pub(crate) fn layout(&self) -> &'static str {
         let has = |label: &str| self.word(label).is_some();
-        if self.heads.iter().any(|head| head == "Inter-token Latency") {
+        let under = |head: &str| self.lines.iter().any(|(above, _, _)| above == head);
+        if has("Pace") {
+            "strict"
+        } else if under("Inter-token Latency") {
             "lmdeploy"
         } else if has("P90 TTFT (ms)") {
             "E"
@@ -95,12 +114,28 @@ impl Table {
 }
 
 /// The name of the metric that a label stands for; one that no table knows is made of its words.
-fn name_of(label: &str, percent: bool) -> String {
+fn name_of(head: &str, label: &str, percent: bool) -> String {
     let plain = label.strip_prefix("Storage (").map_or(label, |_| "Storage");
-    match (plain, percent) {
-        ("Device" | "Host" | "Storage", true) => format!("cache_{}_share", plain.to_lowercase()),
-        _ => Metric::labelled(plain).map_or_else(|| words_joined(label), |m| m.name.to_owned()),
+    if percent && matches!(plain, "Device" | "Host" | "Storage") {
+        return format!("cache_{}_share", plain.to_lowercase());
     }
+    if let Some((_, name)) = STRICT.iter().find(|(strict, _)| *strict == plain) {
+        return (*name).to_owned();
+    }
+    if let Some((kind, family)) = plain.split_once(' ').filter(|_| head.contains(" from ")) {
+        let family = if family.starts_with("TTFT") {
+            "ttft"
+        } else {
+            "e2e_latency"
+        };
+        let scheduled = if head.ends_with("schedule") {
+            "scheduled_"
+        } else {
+            ""
+        };
+        return format!("{}_{scheduled}{family}_ms", kind.to_lowercase());
+    }
+    Metric::labelled(plain).map_or_else(|| words_joined(label), |metric| metric.name.to_owned())
 }
 
 fn words_joined(label: &str) -> String {

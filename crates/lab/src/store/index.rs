@@ -82,10 +82,7 @@ impl Index {
         }
         let known = self.known()?;
         for gone in known.difference(&present) {
-            self.connection
-                .execute("DELETE FROM figures WHERE run = ?1", [gone])?;
-            self.connection
-                .execute("DELETE FROM runs WHERE id = ?1", [gone])?;
+            self.forget(gone)?;
         }
         for new in present.difference(&known) {
             let folder = runs.join(new);
@@ -95,6 +92,14 @@ impl Index {
                 .map_err(|source| StoreError::Damaged { path, source })?;
             self.insert(&run, &folder)?;
         }
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, id: &str) -> Result<(), StoreError> {
+        let change = self.connection.transaction()?;
+        change.execute("DELETE FROM figures WHERE run = ?1", [id])?;
+        change.execute("DELETE FROM runs WHERE id = ?1", [id])?;
+        change.commit()?;
         Ok(())
     }
 

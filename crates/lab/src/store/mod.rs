@@ -147,6 +147,13 @@ impl Store {
         Ok(Added::New)
     }
 
+    /// Takes a run out of the store.
+    pub fn remove(&mut self, id: &str) -> Result<(), StoreError> {
+        let folder = self.folder(id);
+        fs::remove_dir_all(&folder).map_err(|source| disk(&folder, source))?;
+        self.index.forget(id)
+    }
+
     /// Every run, oldest first.
     pub fn runs(&self) -> Result<Vec<Run>, StoreError> {
         self.index.runs()

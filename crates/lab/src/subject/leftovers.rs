@@ -43,14 +43,18 @@ pub(crate) fn marked(mark: &str) -> Vec<Leftover> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let own = std::process::id();
-    let found = processes.filter(|process| *process != own).filter_map(|process| {
-        let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
-        let mut variables = environment.split(|byte| *byte == 0);
-        variables.find(|variable| variable.starts_with(wanted.as_bytes()))?;
-        let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-        let words = command.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        let command = words.collect::<Vec<_>>().join(" ").trim().to_owned();
-        Some(Leftover { process, command })
-    });
+    let found = processes
+        .filter(|process| *process != own)
+        .filter_map(|process| {
+            let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
+            let mut variables = environment.split(|byte| *byte == 0);
+            variables.find(|variable| variable.starts_with(wanted.as_bytes()))?;
+            let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            let words = command
+                .split(|byte| *byte == 0)
+                .map(String::from_utf8_lossy);
+            let command = words.collect::<Vec<_>>().join(" ").trim().to_owned();
+            Some(Leftover { process, command })
+        });
     found.collect()
 }

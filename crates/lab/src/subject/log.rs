@@ -26,6 +26,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
+    stamps: Stamps,
     file: Option<File>,
     started: Instant,
     /// Bytes that may still go to the file at once.
@@ -41,6 +42,15 @@ struct State {
     open: usize,
 }
 
+/// Whether lines are written with their times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stamps {
+    /// In seconds since the process was started.
+    Seconds,
+    /// As they came.
+    None,
+}
+
 /// A line and when it came.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
@@ -52,8 +62,14 @@ pub(crate) struct Line {
 
 impl Log {
     /// A log in a file of at most `limit` bytes, watched for a line that contains `awaited`.
-    pub(crate) fn create(path: &Path, limit: u64, awaited: Option<&str>) -> io::Result<Self> {
+    pub(crate) fn create(
+        path: &Path,
+        limit: u64,
+        awaited: Option<&str>,
+        stamps: Stamps,
+    ) -> io::Result<Self> {
         let state = State {
+            stamps,
             file: Some(File::create(path)?),
             started: Instant::now(),
             room: limit / 2,
@@ -74,7 +90,10 @@ impl Log {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes in a stream until it ends, on a thread of its own.
@@ -134,13 +153,21 @@ impl Log {
     pub(crate) fn last_lines(&self, count: usize) -> Vec<String> {
         let state = self.state();
         let surplus = state.recent.len().saturating_sub(count);
-        state.recent.iter().skip(surplus).map(|line| line.text.clone()).collect()
+        state
+            .recent
+            .iter()
+            .skip(surplus)
+            .map(|line| line.text.clone())
+            .collect()
     }
 
     /// The lines of a stretch of time, in seconds since the process was started.
     pub(crate) fn lines_between(&self, from: f64, to: f64) -> Vec<Line> {
         let state = self.state();
-        let lines = state.recent.iter().filter(|line| line.after >= from && line.after <= to);
+        let lines = state
+            .recent
+            .iter()
+            .filter(|line| line.after >= from && line.after <= to);
         lines.cloned().collect()
     }
 
@@ -158,7 +185,9 @@ impl Log {
                 writeln!(file, "… {left_out} bytes left out …").ok();
             }
             let (front, back) = state.tail.as_slices();
-            file.write_all(front).and_then(|()| file.write_all(back)).ok();
+            file.write_all(front)
+                .and_then(|()| file.write_all(back))
+                .ok();
             file.flush().ok();
         }
         left_out
@@ -176,7 +205,11 @@ impl State {
             self.seen |= text.contains(awaited.as_str());
         }
         let after = self.started.elapsed().as_secs_f64();
-        self.keep(format!("[{after:9.3}] {text}\n").as_bytes());
+        let written = match self.stamps {
+            Stamps::Seconds => format!("[{after:9.3}] {text}\n"),
+            Stamps::None => format!("{text}\n"),
+        };
+        self.keep(written.as_bytes());
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
@@ -207,7 +240,7 @@ mod tests {
     fn followed(text: Vec<u8>, limit: u64, awaited: Option<&str>) -> (Log, String, u64) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let log = Log::create(&path, limit, awaited).unwrap();
+        let log = Log::create(&path, limit, awaited, Stamps::Seconds).unwrap();
         log.follow(io::Cursor::new(text));
         while !log.ended() {
             log.wait(Duration::from_secs(1));
@@ -218,10 +251,14 @@ mod tests {
 
     #[test]
     fn lines_are_kept_with_their_times_and_the_awaited_one_is_seen() {
-        let (log, kept, left_out) = followed(b"one\ntwo ready\nthree".to_vec(), 10_000, Some("ready"));
+        let (log, kept, left_out) =
+            followed(b"one\ntwo ready\nthree".to_vec(), 10_000, Some("ready"));
         assert!(log.has_awaited());
         assert_eq!(left_out, 0);
-        let texts: Vec<&str> = kept.lines().filter_map(|line| line.split("] ").nth(1)).collect();
+        let texts: Vec<&str> = kept
+            .lines()
+            .filter_map(|line| line.split("] ").nth(1))
+            .collect();
         assert_eq!(texts, ["one", "two ready", "three"]);
         assert_eq!(log.last_lines(2), ["two ready", "three"]);
         assert_eq!(log.lines_between(0.0, 60.0).len(), 3);
@@ -230,7 +267,9 @@ mod tests {
 
     #[test]
     fn a_flood_is_cut_in_the_middle() {
-        let flood: Vec<u8> = (0..20_000).flat_map(|at| format!("line {at}\n").into_bytes()).collect();
+        let flood: Vec<u8> = (0..20_000)
+            .flat_map(|at| format!("line {at}\n").into_bytes())
+            .collect();
         let (log, kept, left_out) = followed(flood, 4000, Some("never"));
         assert!(!log.has_awaited());
         assert!(kept.len() < 4200, "{}", kept.len());

@@ -21,9 +21,9 @@ pub(crate) enum Preset {
 /// A preset that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no preset {name:?} (peregrine, sglang, vllm, llama.cpp)")]
-pub struct NoSuchPreset {
+pub(crate) struct NoSuchPreset {
     /// What was asked for.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 impl FromStr for Preset {
@@ -46,13 +46,39 @@ impl Preset {
     /// The words that start it; `{…}` is filled in later.
     pub(crate) fn words(self) -> &'static [&'static str] {
         match self {
-            Self::Peregrine => &["{self}", "serve", "--model-path", "{model}", "--host", "{host}", "--port", "{port}"],
-            Self::Sglang => &[
-                "python3", "-m", "sglang.launch_server", "--model-path", "{model}", "--host", "{host}", "--port",
+            Self::Peregrine => &[
+                "{self}",
+                "serve",
+                "--model-path",
+                "{model}",
+                "--host",
+                "{host}",
+                "--port",
                 "{port}",
             ],
-            Self::Vllm => &["vllm", "serve", "{model}", "--host", "{host}", "--port", "{port}"],
-            Self::LlamaCpp => &["llama-server", "--model", "{model}", "--host", "{host}", "--port", "{port}"],
+            Self::Sglang => &[
+                "python3",
+                "-m",
+                "sglang.launch_server",
+                "--model-path",
+                "{model}",
+                "--host",
+                "{host}",
+                "--port",
+                "{port}",
+            ],
+            Self::Vllm => &[
+                "vllm", "serve", "{model}", "--host", "{host}", "--port", "{port}",
+            ],
+            Self::LlamaCpp => &[
+                "llama-server",
+                "--model",
+                "{model}",
+                "--host",
+                "{host}",
+                "--port",
+                "{port}",
+            ],
         }
     }
 

@@ -57,8 +57,10 @@ pub(crate) struct Stopped {
 impl Process {
     /// Starts it.
     pub(crate) fn start(launch: &Launch, out: Log, err: Log) -> io::Result<Self> {
-        let (program, arguments) =
-            launch.words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let (program, arguments) = launch
+            .words
+            .split_first()
+            .ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
         command
             .args(arguments)
@@ -128,15 +130,20 @@ impl Process {
         }
     }
 
+    /// Waits until everything that was printed has been read.
+    pub(crate) fn drain(&self) {
+        let end = Instant::now() + DRAIN;
+        while !(self.out.ended() && self.err.ended()) && Instant::now() < end {
+            self.glance();
+        }
+    }
+
     fn finish(&mut self, gracefully: bool) -> Stopped {
         signal_group(self.id(), Signal::Kill).ok();
         self.wait(Duration::from_secs(10));
         let mut left_behind = leftovers::sweep(&self.mark);
         left_behind.retain(|leftover| leftover.process != self.id());
-        let end = Instant::now() + DRAIN;
-        while !(self.out.ended() && self.err.ended()) && Instant::now() < end {
-            self.glance();
-        }
+        self.drain();
         Stopped {
             gracefully,
             code: self.exited(),
@@ -161,10 +168,17 @@ fn code(status: ExitStatus) -> i32 {
 mod tests {
     use super::*;
     use crate::subject::leftovers::marked;
+    use crate::subject::log::Stamps;
 
     fn start(script: &str, mark: &str) -> (tempfile::TempDir, Process) {
         let folder = tempfile::tempdir().unwrap();
-        let log = Log::create(&folder.path().join("log"), 1 << 20, Some("ready")).unwrap();
+        let log = Log::create(
+            &folder.path().join("log"),
+            1 << 20,
+            Some("ready"),
+            Stamps::None,
+        )
+        .unwrap();
         let launch = Launch {
             words: ["sh", "-c", script].map(str::to_owned).to_vec(),
             environment: BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]),
@@ -194,7 +208,10 @@ mod tests {
 
     #[test]
     fn one_that_will_not_stop_is_killed() {
-        let (_folder, process) = start("trap '' TERM; echo ready; while :; do sleep 0.1; done", "deaf");
+        let (_folder, process) = start(
+            "trap '' TERM; echo ready; while :; do sleep 0.1; done",
+            "deaf",
+        );
         until_ready(&process);
         let stopped = process.stop(Signal::Terminate, Duration::from_millis(100));
         assert_eq!((stopped.gracefully, stopped.code), (false, Some(137)));
@@ -207,12 +224,20 @@ mod tests {
         let (_folder, process) = start(script, "stray");
         until_ready(&process);
         let mark = process.mark.clone();
-        while marked(&mark).iter().all(|one| !one.command.contains("sleep")) {
+        while marked(&mark)
+            .iter()
+            .all(|one| !one.command.contains("sleep"))
+        {
             process.glance();
         }
         let stopped = process.stop(Signal::Terminate, Duration::from_secs(5));
         assert!(stopped.gracefully);
-        assert!(stopped.left_behind.iter().any(|one| one.command.contains("sleep 300")));
+        assert!(
+            stopped
+                .left_behind
+                .iter()
+                .any(|one| one.command.contains("sleep 300"))
+        );
         assert_eq!(marked(&mark), []);
     }
 

@@ -1,5 +1,11 @@
 //! Facts about the machine a run took place on.
 
+mod accelerator;
+mod busy;
+
+pub(crate) use accelerator::AcceleratorWatch;
+pub(crate) use busy::Busy;
+
 use std::fs;
 use std::process::{Command, Stdio};
 

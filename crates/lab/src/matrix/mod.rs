@@ -1,0 +1,18 @@
+//! Subjects × loads × repeats: planned, run cell by cell, resumed.
+
+mod attempt;
+mod cells;
+mod expect;
+mod plan;
+mod preflight;
+mod run;
+mod session;
+pub(crate) mod tell;
+
+pub(crate) use cells::{Cell, cells};
+pub(crate) use expect::{Expectation, seconds as expected_seconds};
+pub(crate) use plan::PlanError;
+pub(crate) use plan::{DriverPlan, Plan};
+pub(crate) use preflight::preflight;
+pub(crate) use run::{Matrix, Summary};
+pub(crate) use session::Session;
