@@ -1,7 +1,7 @@
 //! The page of a run: one HTML file with inline SVG, readable in light and in dark.
 
 mod charts;
-mod svg;
+pub mod svg;
 
 use crate::measure::strict::StrictFigures;
 use crate::measure::timing::Timing;

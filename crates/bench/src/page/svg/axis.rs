@@ -5,7 +5,7 @@ use crate::put::put;
 
 /// From values to pixels.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::page) struct Scale {
+pub struct Scale {
     low: f64,
     high: f64,
     from: f64,
@@ -14,7 +14,7 @@ pub(in crate::page) struct Scale {
 
 impl Scale {
     /// Values from `low` to `high`, drawn from one pixel to another.
-    pub(super) fn new((low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
+    pub fn new((low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         Self {
             low,
@@ -24,13 +24,14 @@ impl Scale {
         }
     }
 
-    pub(super) fn at(self, value: f64) -> f64 {
+    /// The pixel of a value; values beyond the ends are drawn at them.
+    pub fn at(self, value: f64) -> f64 {
         let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
         self.from + share * (self.to - self.from)
     }
 
     /// About `count` round values within the scale.
-    pub(super) fn ticks(self, count: usize) -> Vec<f64> {
+    pub fn ticks(self, count: usize) -> Vec<f64> {
         let step = round_step((self.high - self.low) / count.max(1) as f64);
         let first = (self.low / step).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;
@@ -50,7 +51,7 @@ fn round_step(raw: f64) -> f64 {
 }
 
 /// A number as short as it can be read.
-pub(super) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let size = value.abs();
     let (number, suffix) = match size {
         _ if size >= 1e6 => (value / 1e6, "M"),
@@ -72,7 +73,7 @@ pub(super) fn short(value: f64) -> String {
 }
 
 /// The horizontal axis with its ticks, lines and title.
-pub(super) fn x_axis(canvas: Canvas, scale: Scale, title: &str) -> String {
+pub fn x_axis(canvas: Canvas, scale: Scale, title: &str) -> String {
     let bottom = canvas.bottom();
     let mut out = String::new();
     for tick in scale.ticks(8) {
@@ -100,7 +101,7 @@ pub(super) fn x_axis(canvas: Canvas, scale: Scale, title: &str) -> String {
 }
 
 /// The vertical axis with its ticks, lines and title.
-pub(super) fn y_axis(canvas: Canvas, scale: Scale, title: &str) -> String {
+pub fn y_axis(canvas: Canvas, scale: Scale, title: &str) -> String {
     let right = canvas.right();
     let mut out = String::new();
     for tick in scale.ticks(4) {

@@ -4,30 +4,25 @@ use super::{Canvas, LEFT, Scale, TOP, escaped, x_axis};
 use crate::put::put;
 
 /// A part of a bar.
-pub(in crate::page) struct Stretch {
+pub struct Stretch {
     /// The colour: a class of the page.
-    pub(in crate::page) class: &'static str,
+    pub class: &'static str,
     /// From.
-    pub(in crate::page) from: f64,
+    pub from: f64,
     /// To.
-    pub(in crate::page) to: f64,
+    pub to: f64,
 }
 
 /// One request.
-pub(in crate::page) struct Bar {
+pub struct Bar {
     /// Its parts, in order.
-    pub(in crate::page) stretches: Vec<Stretch>,
+    pub stretches: Vec<Stretch>,
     /// What is said about it when it is pointed at.
-    pub(in crate::page) words: String,
+    pub words: String,
 }
 
 /// Bars below each other, the earliest on top.
-pub(in crate::page) fn bars(
-    canvas: Canvas,
-    span: (f64, f64),
-    x_title: &str,
-    bars: &[Bar],
-) -> String {
+pub fn bars(canvas: Canvas, span: (f64, f64), x_title: &str, bars: &[Bar]) -> String {
     let x = Scale::new(span, (LEFT, canvas.right()));
     let mut out = x_axis(canvas, x, x_title);
     let height = (canvas.bottom() - TOP) / bars.len().max(1) as f64;

@@ -9,15 +9,15 @@ use crate::put::put;
 const STEPS: usize = 200;
 
 /// One distribution.
-pub(in crate::page) struct Curve<'a> {
+pub struct Curve<'a> {
     /// The colour: a class of the page.
-    pub(in crate::page) class: &'a str,
+    pub class: &'a str,
     /// The values, sorted.
-    pub(in crate::page) sorted: &'a [f64],
+    pub sorted: &'a [f64],
 }
 
 /// A chart of cumulative shares with the usual percentiles marked; the tail beyond 99.9 % is cut.
-pub(in crate::page) fn cdf(canvas: Canvas, x_title: &str, curve: &Curve<'_>) -> String {
+pub fn cdf(canvas: Canvas, x_title: &str, curve: &Curve<'_>) -> String {
     let highest = percentile(curve.sorted, 99.9);
     let lowest = percentile(curve.sorted, 0.0);
     let low = if lowest < highest * 0.5 {

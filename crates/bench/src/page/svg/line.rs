@@ -4,17 +4,17 @@ use super::{Canvas, LEFT, Scale, TOP, x_axis, y_axis};
 use crate::put::put;
 
 /// One line of a chart.
-pub(in crate::page) struct Series<'a> {
+pub struct Series<'a> {
     /// The colour: a class of the page.
-    pub(in crate::page) class: &'a str,
+    pub class: &'a str,
     /// Moments and values, in order.
-    pub(in crate::page) points: &'a [(f64, f64)],
+    pub points: &'a [(f64, f64)],
     /// Whether a value holds until the next.
-    pub(in crate::page) steps: bool,
+    pub steps: bool,
 }
 
 /// A chart of lines, each filled down to zero.
-pub(in crate::page) fn lines(
+pub fn lines(
     canvas: Canvas,
     span: (f64, f64),
     (x_title, y_title): (&str, &str),

@@ -6,41 +6,44 @@ mod cdf;
 mod line;
 mod points;
 
-pub(super) use axis::Scale;
-pub(super) use bars::{Bar, Stretch, bars};
-pub(super) use cdf::{Curve, cdf};
-pub(super) use line::{Series, lines};
-pub(super) use points::{Point, points};
-
-use axis::{x_axis, y_axis};
+pub use axis::{Scale, short, x_axis, y_axis};
+pub use bars::{Bar, Stretch, bars};
+pub use cdf::{Curve, cdf};
+pub use line::{Series, lines};
+pub use points::{Point, points};
 
 /// The room of a chart and the part of it that shows data.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Canvas {
+pub struct Canvas {
     width: f64,
     height: f64,
 }
 
-const LEFT: f64 = 64.0;
+/// Pixels left of the data.
+pub const LEFT: f64 = 64.0;
 const RIGHT: f64 = 14.0;
-const TOP: f64 = 10.0;
+/// Pixels above the data.
+pub const TOP: f64 = 10.0;
 const BOTTOM: f64 = 34.0;
 
 impl Canvas {
-    pub(super) fn new(width: f64, height: f64) -> Self {
+    /// Room of this size, in pixels.
+    pub fn new(width: f64, height: f64) -> Self {
         Self { width, height }
     }
 
-    fn right(self) -> f64 {
+    /// Where data ends on the right.
+    pub fn right(self) -> f64 {
         self.width - RIGHT
     }
 
-    fn bottom(self) -> f64 {
+    /// Where data ends at the bottom.
+    pub fn bottom(self) -> f64 {
         self.height - BOTTOM
     }
 
     /// Wraps what was drawn.
-    fn close(self, label: &str, content: &str) -> String {
+    pub fn close(self, label: &str, content: &str) -> String {
         format!(
             "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{content}</svg>",
             self.width,
@@ -51,7 +54,7 @@ impl Canvas {
 }
 
 /// Text that cannot be taken for markup.
-pub(super) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -4,17 +4,17 @@ use super::{Canvas, LEFT, Scale, TOP, escaped, x_axis, y_axis};
 use crate::put::put;
 
 /// One request.
-pub(in crate::page) struct Point {
+pub struct Point {
     /// When.
-    pub(in crate::page) moment: f64,
+    pub moment: f64,
     /// How much.
-    pub(in crate::page) value: f64,
+    pub value: f64,
     /// What is said about it when it is pointed at.
-    pub(in crate::page) words: String,
+    pub words: String,
 }
 
 /// A chart of points.
-pub(in crate::page) fn points(
+pub fn points(
     canvas: Canvas,
     span: (f64, f64),
     (x_title, y_title): (&str, &str),
