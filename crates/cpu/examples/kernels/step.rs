@@ -161,14 +161,23 @@ fn write(buffer: &mut Buffer, tokens: usize) -> ViewMut<'_> {
 
 impl<'d> Model<'d> {
     fn new(device: &'d CpuDevice, slots: usize) -> Self {
-        let kv_bytes = slots * HEADS.kv_width() * device.info().kv.size();
+        let cache = || {
+            let numbers = slots * HEADS.kv_width();
+            let bytes = numbers * device.info().kv.size();
+            let mut buffer = device.allocate(bytes, "a cache").expect("enough memory");
+            let mut view = buffer.view_mut(0, 1, numbers, device.info().kv);
+            for i in 0..numbers {
+                view.set(0, i, (i % 89) as f32 * 0.02 - 0.9);
+            }
+            buffer
+        };
         let layer = |_| Layer {
             qkv: weight(device, QKV, HIDDEN, 4),
             out: weight(device, HIDDEN, HIDDEN, 4),
             up: weight(device, 2 * INNER, HIDDEN, 4),
             down: weight(device, HIDDEN, INNER, 4),
-            keys: device.allocate(kv_bytes, "keys").expect("enough memory"),
-            values: device.allocate(kv_bytes, "values").expect("enough memory"),
+            keys: cache(),
+            values: cache(),
         };
         Self {
             device,

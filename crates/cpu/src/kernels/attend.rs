@@ -5,9 +5,12 @@
 //! neighbouring tokens share each block.
 
 mod block;
+mod head;
 mod layer;
 mod state;
 mod task;
+
+use std::ops::Range;
 
 use half::f16;
 use ops::{Attend, OpError, RaggedBatch};
@@ -26,8 +29,10 @@ type Vector = [f32; LANES];
 
 /// Pairs of token and query head that one task takes through the blocks together, about.
 const PAIRS: usize = 24;
+/// Pairs of an item from which on its heads are better taken one by one.
+const MANY: usize = 16;
 /// Positions that are summed by themselves before they are added to those before them.
-const SPAN: usize = 256;
+const SPAN: usize = 128;
 
 /// Memory kept from op to op.
 pub(super) struct Workspace {
@@ -70,51 +75,68 @@ pub(super) fn attend(kernels: &CpuKernels, op: Attend<'_>) -> Result<(), OpError
 
 fn run<E: Stored>(kernels: &CpuKernels, op: Attend<'_>) {
     let workspace = &mut *kernels.attention.borrow_mut();
-    let (heads, batch) = (op.heads, op.batch);
+    let (kv, batch) = (op.heads.kv, op.batch);
     let layer = Layer::<E>::new(op);
     let spans = list_items(&layer, &batch, &mut workspace.items);
-    let (threads, tasks) = (kernels.team.threads(), workspace.items.len() * heads.kv);
-    // Few tasks over many positions: the spans themselves are shared out, and added afterwards.
-    let apart = if tasks < 4 * threads && spans > 1 {
-        spans
+    let (items, threads) = (workspace.items.len(), kernels.team.threads());
+    // Tasks enough for everybody: items alone, else their spans apart, else also their heads. Memory is read in order
+    // when heads stay together; many tokens rather want one head's block to stay in the innermost cache.
+    let wanted = 4 * threads;
+    let apart = if items * kv < wanted { spans } else { 1 };
+    let few = batch.max_query * layer.heads.group() <= MANY;
+    let together = if few && items * apart >= threads {
+        kv
     } else {
         1
     };
-    let (own, one) = (task::own_vectors(&layer), task::state_vectors(&layer));
-    let memory = workspace.vectors(threads * own + tasks * apart * one);
-    let (items, level) = (&workspace.items, kernels.level);
-    let run = |thread: usize, task: usize, states: std::ops::Range<usize>, part: Part| {
+    let (own, one) = (
+        task::own_vectors(&layer, together),
+        task::state_vectors(&layer),
+    );
+    let memory = workspace.vectors(threads * own + items * apart * kv * one);
+    let (list, level) = (&workspace.items, kernels.level);
+    let run = |thread: usize, item: usize, part: Part, states: Range<usize>| {
         // SAFETY: one task at a time on a thread, and each has its own states.
-        let (own, states) = unsafe {
-            let states_start = memory.get().add(threads * own + states.start * one);
+        let (own, states_of_task) = unsafe {
+            let first = memory.get().add(threads * own + states.start * one);
             (
                 std::slice::from_raw_parts_mut(memory.get().add(thread * own), own),
-                std::slice::from_raw_parts_mut(states_start, states.len() * one),
+                std::slice::from_raw_parts_mut(first, states.len() * one),
             )
         };
+        let first_head = states.start % kv;
         level.run(Task {
             layer: &layer,
             // The longest ones first, so that no thread is left with one at the end.
-            item: &items[items.len() - 1 - task / heads.kv],
-            kv_head: task % heads.kv,
+            item: &list[items - 1 - item],
+            kv_heads: first_head..(first_head + states.len()).min(kv),
             part,
             own,
-            states,
+            states: states_of_task,
         });
     };
-    if apart == 1 {
-        kernels.team.run_on(tasks, |thread, task| {
-            run(thread, task, task..task + 1, Part::Whole);
+    // States lie in the order of items, spans and heads.
+    let parts = kv / together;
+    kernels.team.run_on(items * apart * parts, |thread, task| {
+        let (item, span) = (task / parts / apart, task / parts % apart);
+        let part = if apart == 1 {
+            Part::Whole
+        } else {
+            Part::Span(span)
+        };
+        let first = task / parts * kv + task % parts * together;
+        run(thread, item, part, first..first + together);
+    });
+    if apart > 1 {
+        kernels.team.run_on(items, |thread, item| {
+            run(
+                thread,
+                item,
+                Part::Join,
+                item * apart * kv..(item + 1) * apart * kv,
+            );
         });
-        return;
     }
-    kernels.team.run_on(tasks * spans, |thread, index| {
-        let part = Part::Span(index % spans);
-        run(thread, index / spans, index..index + 1, part);
-    });
-    kernels.team.run_on(tasks, |thread, task| {
-        run(thread, task, task * spans..(task + 1) * spans, Part::Join);
-    });
 }
 
 /// Lists the tokens of a batch in pieces; says how many spans the longest piece sees.

@@ -67,7 +67,7 @@ impl Simd for Avx512 {
     type F = __m512;
     type I = __m512i;
     const ROWS: usize = 8;
-    const PAIRS: usize = 4;
+    const PAIRS: usize = 3;
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {

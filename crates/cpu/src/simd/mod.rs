@@ -115,7 +115,7 @@ pub(crate) trait Simd: Copy {
     type I: Copy;
     /// Activation rows that share one read of a weight.
     const ROWS: usize;
-    /// Queries that share one read of a value, at most four.
+    /// Queries that share one read of a key or value, at most three.
     const PAIRS: usize;
 
     fn splat(self, value: f32) -> Self::F;

@@ -1,11 +1,10 @@
-use std::marker::PhantomData;
 use std::ops::Range;
 
 use ops::{Attend, Heads};
-use tensor::View;
+use tensor::{Element, View};
 
 use super::block::BLOCK;
-use super::{PAIRS, SPAN};
+use super::{MANY, PAIRS, SPAN};
 use crate::kernels::rows::RowsMut;
 use crate::kernels::store_kv::Stored;
 use crate::simd::LANES;
@@ -31,8 +30,11 @@ impl Item {
 /// What all tasks share.
 pub(super) struct Layer<'a, E> {
     pub(super) query: View<'a>,
-    keys: View<'a>,
-    values: View<'a>,
+    keys: *const E,
+    values: *const E,
+    /// Elements from slot to slot, in keys and values.
+    strides: (usize, usize),
+    slots: usize,
     page_table: View<'a>,
     page_size: usize,
     pub(super) heads: Heads,
@@ -45,15 +47,24 @@ pub(super) struct Layer<'a, E> {
     pub(super) chunks: usize,
     /// Tokens that one item has at most.
     pub(super) tokens: usize,
-    element: PhantomData<fn() -> E>,
 }
 
-impl<'a, E> Layer<'a, E> {
+// SAFETY: keys and values are only read, and borrowed for 'a.
+unsafe impl<E: Sync> Sync for Layer<'_, E> {}
+
+impl<'a, E: Element> Layer<'a, E> {
     pub(super) fn new(op: Attend<'a>) -> Self {
+        let (keys, values) = (op.cache.keys(), op.cache.values());
+        if op.cache.slots() > 0 {
+            // Checks place and type once.
+            let _ = (keys.row::<E>(0), values.row::<E>(0));
+        }
         Self {
             query: op.query,
-            keys: op.cache.keys(),
-            values: op.cache.values(),
+            keys: keys.address().cast(),
+            values: values.address().cast(),
+            strides: (keys.stride(), values.stride()),
+            slots: op.cache.slots(),
             page_table: op.batch.page_table,
             page_size: op.batch.page_size,
             heads: op.heads,
@@ -64,13 +75,20 @@ impl<'a, E> Layer<'a, E> {
             out: RowsMut::new(op.out),
             chunks: op.heads.dim.div_ceil(LANES),
             tokens: (PAIRS / op.heads.group()).max(1),
-            element: PhantomData,
         }
     }
+}
 
+impl<E> Layer<'_, E> {
     /// Pairs of token and query head that one item has at most.
     pub(super) fn pairs(&self) -> usize {
         self.tokens * self.heads.group()
+    }
+
+    /// True when an item has so many pairs, or heads such a size, that blocks are better widened once for all.
+    #[inline(always)]
+    pub(super) fn widened(&self, item: &Item) -> bool {
+        item.tokens * self.heads.group() > MANY || !self.heads.dim.is_multiple_of(LANES)
     }
 
     /// The first position that a token at `position` sees.
@@ -106,24 +124,27 @@ impl<E: Stored> Layer<'_, E> {
         slots
     }
 
-    /// Key and value of one head at a slot.
+    /// Where key and value of one head lie at a slot.
     #[inline(always)]
-    pub(super) fn at(&self, slot: u32, kv_head: usize) -> (&[E], &[E]) {
-        let columns = kv_head * self.heads.dim..(kv_head + 1) * self.heads.dim;
+    pub(super) fn at(&self, slot: u32, kv_head: usize) -> (*const E, *const E) {
+        let (slot, column) = (slot as usize, kv_head * self.heads.dim);
+        assert!(slot < self.slots, "slot {slot} of {}", self.slots);
         (
-            &self.keys.row::<E>(slot as usize)[columns.clone()],
-            &self.values.row::<E>(slot as usize)[columns],
+            self.keys.wrapping_add(slot * self.strides.0 + column),
+            self.values.wrapping_add(slot * self.strides.1 + column),
         )
     }
 
-    /// Asks for a key and a value before they are needed.
+    /// Asks the second cache for keys and values of some heads: the first one could only wait for few lines at once.
     #[inline(always)]
-    pub(super) fn prefetch(&self, slot: u32, kv_head: usize) {
-        let bytes = self.heads.dim * E::DTYPE.size();
-        let (key, value) = self.at(slot, kv_head);
-        for offset in (0..bytes).step_by(64) {
-            prefetch(key.as_ptr().cast::<u8>().wrapping_add(offset));
-            prefetch(value.as_ptr().cast::<u8>().wrapping_add(offset));
+    pub(super) fn prefetch(&self, slots: &[u32], kv_heads: Range<usize>) {
+        let bytes = kv_heads.len() * self.heads.dim * E::DTYPE.size();
+        for &slot in slots {
+            let (key, value) = self.at(slot, kv_heads.start);
+            for offset in (0..bytes).step_by(64) {
+                prefetch(key.cast::<u8>().wrapping_add(offset));
+                prefetch(value.cast::<u8>().wrapping_add(offset));
+            }
         }
     }
 }
@@ -133,9 +154,9 @@ impl<E: Stored> Layer<'_, E> {
 fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: a hint that never faults, on every x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::Vector;
 use super::block::{BLOCK, Block};
+use crate::kernels::store_kv::Stored;
 use crate::simd::{LANES, Simd, math};
 
 /// Chunks that are summed together while the weights of a block are walked.
@@ -77,72 +78,106 @@ impl<'a> State<'a> {
     }
 }
 
-/// Takes the visible positions of a block into `P` neighbouring states at once, so that they share its values.
+/// Takes the visible positions of a block into `P` neighbouring states at once, so that they share its keys and values.
 #[inline(always)]
-pub(super) fn take<S: Simd, const P: usize>(
+pub(super) fn take<S: Simd, E: Stored, const P: usize>(
     s: S,
     queries: &[Vector],
     states: &mut [Vector],
-    block: &Block<'_>,
+    block: &Block<E>,
     visible: Range<usize>,
     soft_cap: Option<f32>,
 ) {
     let mut weights = [[[f32::NEG_INFINITY; LANES]; HALVES]; P];
-    let mut shrink = [s.splat(1.0); P];
-    let each = queries.chunks_exact(queries.len() / P);
-    for (weights, query) in weights.iter_mut().zip(each) {
-        for (half, weights) in weights.iter_mut().enumerate() {
-            if half * LANES < visible.end && visible.start < (half + 1) * LANES {
-                s.store(scores(s, query, block, half, soft_cap), weights);
+    for half in 0..HALVES {
+        if half * LANES < visible.end && visible.start < (half + 1) * LANES {
+            let scores = scores::<S, E, P>(s, queries, block, half);
+            for (weights, mut score) in weights.iter_mut().zip(scores) {
+                if let Some(cap) = soft_cap {
+                    let bent = math::tanh(s, s.div(score, s.splat(cap)));
+                    score = s.mul(s.splat(cap), bent);
+                }
+                s.store(score, &mut weights[half]);
             }
         }
+    }
+    let mut shrink = [s.splat(1.0); P];
+    let record = states.len() / P;
+    for (p, weights) in weights.iter_mut().enumerate() {
         if visible != (0..BLOCK) {
             let weights = weights.as_flattened_mut();
             weights[..visible.start].fill(f32::NEG_INFINITY);
             weights[visible.end..].fill(f32::NEG_INFINITY);
         }
-    }
-    let record = states.len() / P;
-    for (p, weights) in weights.iter_mut().enumerate() {
         let mut state = State::new(&mut states[p * record..(p + 1) * record]);
         shrink[p] = weigh(s, &mut state, weights);
     }
-    let chunks = block.values.len();
+    let chunks = queries.len() / P;
     let mut chunk = 0;
     while chunk + TOGETHER <= chunks {
-        mix::<S, P, TOGETHER>(s, states, block, chunk, &weights, visible.clone(), shrink);
+        mix::<S, E, P, TOGETHER>(s, states, block, chunk, &weights, visible.clone(), shrink);
         chunk += TOGETHER;
     }
     while chunk < chunks {
-        mix::<S, P, 1>(s, states, block, chunk, &weights, visible.clone(), shrink);
+        mix::<S, E, P, 1>(s, states, block, chunk, &weights, visible.clone(), shrink);
         chunk += 1;
     }
 }
 
-/// Products of a query with sixteen keys, bent if asked.
+/// Products of `P` queries with sixteen keys.
 #[inline(always)]
-fn scores<S: Simd>(
+fn scores<S: Simd, E: Stored, const P: usize>(
     s: S,
-    query: &[Vector],
-    block: &Block<'_>,
+    queries: &[Vector],
+    block: &Block<E>,
     half: usize,
-    soft_cap: Option<f32>,
-) -> S::F {
-    let mut products = [s.splat(0.0); LANES];
-    for (query, keys) in query.iter().zip(block.keys.iter()) {
-        let query = s.load(query);
-        let keys = &keys.as_chunks::<LANES>().0[half];
-        for (product, key) in products.iter_mut().zip(keys) {
-            *product = s.mul_add(query, s.load(key), *product);
+) -> [S::F; P] {
+    let mut products = [[s.splat(0.0); LANES]; P];
+    // As many keys at a time as there are registers for.
+    let mut first = 0;
+    while first < LANES {
+        if S::ROWS == 8 {
+            keys::<S, E, P, 8>(s, queries, block, half * LANES, first, &mut products);
+            first += 8;
+        } else {
+            keys::<S, E, P, 4>(s, queries, block, half * LANES, first, &mut products);
+            first += 4;
         }
     }
-    let scores = s.sums(products);
-    match soft_cap {
-        Some(cap) => {
-            let bent = math::tanh(s, s.div(scores, s.splat(cap)));
-            s.mul(s.splat(cap), bent)
+    let mut scores = [s.splat(0.0); P];
+    for (score, products) in scores.iter_mut().zip(products) {
+        *score = s.sums(products);
+    }
+    scores
+}
+
+/// Lane by lane products of `P` queries with the `K` keys from `first` on.
+#[inline(always)]
+fn keys<S: Simd, E: Stored, const P: usize, const K: usize>(
+    s: S,
+    queries: &[Vector],
+    block: &Block<E>,
+    start: usize,
+    first: usize,
+    products: &mut [[S::F; LANES]; P],
+) {
+    let chunks = queries.len() / P;
+    let mut sums = [[s.splat(0.0); K]; P];
+    for chunk in 0..chunks {
+        let mut query = [s.splat(0.0); P];
+        for (p, query) in query.iter_mut().enumerate() {
+            *query = s.load(&queries[p * chunks + chunk]);
         }
-        None => scores,
+        for k in 0..K {
+            // SAFETY: a head has this chunk.
+            let key = E::get(s, unsafe { block.key(start + first + k, chunk) });
+            for (sums, query) in sums.iter_mut().zip(query) {
+                sums[k] = s.mul_add(query, key, sums[k]);
+            }
+        }
+    }
+    for (products, sums) in products.iter_mut().zip(sums) {
+        products[first..first + K].copy_from_slice(&sums);
     }
 }
 
@@ -178,19 +213,16 @@ fn weigh<S: Simd>(s: S, state: &mut State<'_>, weights: &mut [Vector; HALVES]) -
 
 /// sums = sums · shrink + Σ weight · value, for `C` chunks of `P` states.
 #[inline(always)]
-fn mix<S: Simd, const P: usize, const C: usize>(
+fn mix<S: Simd, E: Stored, const P: usize, const C: usize>(
     s: S,
     states: &mut [Vector],
-    block: &Block<'_>,
+    block: &Block<E>,
     chunk: usize,
     weights: &[[Vector; HALVES]; P],
     visible: Range<usize>,
     shrink: [S::F; P],
 ) {
     let record = states.len() / P;
-    let values: &[[Vector; BLOCK]; C] = block.values[chunk..]
-        .first_chunk()
-        .expect("the head has these chunks");
     let mut mixed = [[s.splat(0.0); C]; P];
     for (p, mixed) in mixed.iter_mut().enumerate() {
         for (c, mixed) in mixed.iter_mut().enumerate() {
@@ -199,8 +231,9 @@ fn mix<S: Simd, const P: usize, const C: usize>(
     }
     for place in visible {
         let mut value = [s.splat(0.0); C];
-        for (value, values) in value.iter_mut().zip(values) {
-            *value = s.load(&values[place]);
+        for (c, value) in value.iter_mut().enumerate() {
+            // SAFETY: a head has this chunk.
+            *value = E::get(s, unsafe { block.value(place, chunk + c) });
         }
         for (mixed, weights) in mixed.iter_mut().zip(weights) {
             let weight = s.splat(weights.as_flattened()[place]);

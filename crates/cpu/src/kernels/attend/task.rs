@@ -1,16 +1,23 @@
-use super::block::{BLOCK, Block};
+use std::ops::Range;
+
+use super::block::{self, BLOCK, Block};
+use super::head::Head;
 use super::layer::{Item, Layer};
-use super::state::{self, State};
-use super::{SPAN, Vector};
+use super::{SPAN, Vector, state};
 use crate::kernels::store_kv::Stored;
 use crate::simd::{Simd, Vectorised};
 
-/// Memory that a thread needs for itself: a block, the queries of an item, and their states in a span.
-pub(super) fn own_vectors<E>(layer: &Layer<'_, E>) -> usize {
-    Block::vectors(layer.chunks) + layer.pairs() * layer.chunks + state_vectors(layer)
+/// Memory that a thread needs for itself: copies of a block, and for each key head queries and states of an item.
+pub(super) fn own_vectors<E>(layer: &Layer<'_, E>, kv_heads: usize) -> usize {
+    block::copy_vectors(layer) + kv_heads * (query_vectors(layer) + state_vectors(layer))
 }
 
-/// Memory for the states of an item.
+/// Memory for the queries of an item and one key head.
+fn query_vectors<E>(layer: &Layer<'_, E>) -> usize {
+    layer.pairs() * layer.chunks
+}
+
+/// Memory for the states of an item and one key head.
 pub(super) fn state_vectors<E>(layer: &Layer<'_, E>) -> usize {
     layer.pairs() * state::vectors(layer.chunks)
 }
@@ -18,19 +25,19 @@ pub(super) fn state_vectors<E>(layer: &Layer<'_, E>) -> usize {
 /// What is done in one go.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
-    /// An item from queries to results; one set of states.
+    /// An item from queries to results; states of each head.
     Whole,
-    /// One span of an item, counted from its first; the states are its result.
+    /// One span of an item, counted from its first; the states of each head are its result.
     Span(usize),
-    /// The results of an item from the states of all its spans.
+    /// The results of an item from the states of each span and head.
     Join,
 }
 
-/// One item and one key head.
+/// One item and some key heads.
 pub(super) struct Task<'a, E> {
     pub(super) layer: &'a Layer<'a, E>,
     pub(super) item: &'a Item,
-    pub(super) kv_head: usize,
+    pub(super) kv_heads: Range<usize>,
     pub(super) part: Part,
     /// See [`own_vectors`].
     pub(super) own: &'a mut [Vector],
@@ -43,192 +50,137 @@ impl<E: Stored> Vectorised for Task<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let layer = self.layer;
-        let (block, rest) = self.own.split_at_mut(Block::vectors(layer.chunks));
-        let (queries, spare) = rest.split_at_mut(layer.pairs() * layer.chunks);
+        let (layer, item, kv_heads) = (self.layer, self.item, self.kv_heads);
+        let (spans, one) = (layer.spans(item), state_vectors(layer));
         let pass = Pass {
             layer,
-            item: self.item,
-            kv_head: self.kv_head,
+            item,
+            kv_heads: kv_heads.clone(),
         };
-        let spans = layer.spans(self.item);
         match self.part {
             Part::Whole => {
-                pass.start(s, self.states);
+                let (copies, queries, spare) = pass.parts(self.own);
+                for (kv_head, states) in kv_heads.clone().zip(self.states.chunks_exact_mut(one)) {
+                    pass.head(kv_head).start(s, states);
+                }
                 pass.queries(s, queries);
                 for span in spans {
-                    pass.span(s, span, Block::new(block, layer.chunks), queries, spare);
-                    pass.add(s, spare, self.states);
+                    pass.span(s, span, copies, queries, spare);
+                    let sums = self.states.chunks_exact_mut(one);
+                    let added = spare.chunks_exact_mut(one).zip(sums);
+                    for (kv_head, (from, to)) in kv_heads.clone().zip(added) {
+                        pass.head(kv_head).add(s, from, to);
+                    }
                 }
-                pass.finish(s, self.states);
+                for (kv_head, states) in kv_heads.zip(self.states.chunks_exact_mut(one)) {
+                    pass.head(kv_head).finish(s, states);
+                }
             }
-            Part::Span(index) if index < spans.len() => {
-                pass.queries(s, queries);
-                let block = Block::new(block, layer.chunks);
-                pass.span(s, spans.start + index, block, queries, self.states);
+            Part::Span(index) => {
+                let span = spans.start + index;
+                if spans.contains(&span) {
+                    let (copies, queries, _) = pass.parts(self.own);
+                    pass.queries(s, queries);
+                    pass.span(s, span, copies, queries, self.states);
+                }
             }
-            Part::Span(_) => {}
             Part::Join => {
-                pass.start(s, spare);
-                let each = self.states.chunks_exact_mut(state_vectors(layer));
-                for states in each.take(spans.len()) {
-                    pass.add(s, states, spare);
+                let sums = &mut self.own[..one];
+                for kv_head in kv_heads {
+                    let head = pass.head(kv_head);
+                    head.start(s, sums);
+                    let each = self.states.chunks_exact_mut(one).skip(kv_head);
+                    for states in each.step_by(layer.heads.kv).take(spans.len()) {
+                        head.add(s, states, sums);
+                    }
+                    head.finish(s, sums);
                 }
-                pass.finish(s, spare);
             }
         }
     }
 }
 
-/// The steps of a task. A pair is a token of the item and a query head of the group.
+/// The steps of a task that its heads share.
 struct Pass<'a, E> {
     layer: &'a Layer<'a, E>,
     item: &'a Item,
-    kv_head: usize,
+    kv_heads: Range<usize>,
 }
 
-impl<E: Stored> Pass<'_, E> {
-    fn pairs(&self) -> usize {
-        self.item.tokens * self.layer.heads.group()
-    }
-
-    /// The token of a pair in the batch, and its query head.
-    fn token_and_head(&self, pair: usize) -> (usize, usize) {
-        let group = self.layer.heads.group();
-        (
-            self.item.token + pair / group,
-            self.kv_head * group + pair % group,
-        )
-    }
-
-    /// The memory of the state of each pair.
+impl<'a, E: Stored> Pass<'a, E> {
     #[inline(always)]
-    fn each<'m>(&self, states: &'m mut [Vector]) -> impl Iterator<Item = &'m mut [Vector]> {
-        states
-            .chunks_exact_mut(state::vectors(self.layer.chunks))
-            .take(self.pairs())
-    }
-
-    #[inline(always)]
-    fn start<S: Simd>(&self, s: S, states: &mut [Vector]) {
-        for (pair, state) in self.each(states).enumerate() {
-            let (_, head) = self.token_and_head(pair);
-            State::new(state).start(s, self.layer.sinks.map(|sinks| sinks[head]));
+    fn head(&self, kv_head: usize) -> Head<'a, E> {
+        Head {
+            layer: self.layer,
+            item: self.item,
+            index: kv_head,
         }
     }
 
-    /// Brings in the queries, scaled and padded with zeros.
+    /// Copies, queries and states of [`own_vectors`].
+    #[inline(always)]
+    fn parts<'m>(
+        &self,
+        own: &'m mut [Vector],
+    ) -> (&'m mut [Vector], &'m mut [Vector], &'m mut [Vector]) {
+        let (copies, rest) = own.split_at_mut(block::copy_vectors(self.layer));
+        let queries = self.kv_heads.len() * query_vectors(self.layer);
+        let (queries, states) = rest.split_at_mut(queries);
+        (copies, queries, states)
+    }
+
     #[inline(always)]
     fn queries<S: Simd>(&self, s: S, queries: &mut [Vector]) {
-        let dim = self.layer.heads.dim;
-        for pair in 0..self.pairs() {
-            let (token, head) = self.token_and_head(pair);
-            let query = &self.layer.query.row::<f32>(token)[head * dim..][..dim];
-            let to = &mut queries[pair * self.layer.chunks..][..self.layer.chunks];
-            for vector in to.iter_mut() {
-                s.store(s.splat(0.0), vector);
-            }
-            for (to, &value) in to.as_flattened_mut().iter_mut().zip(query) {
-                *to = value * self.layer.scale;
-            }
+        let each = queries.chunks_exact_mut(query_vectors(self.layer));
+        for (kv_head, queries) in self.kv_heads.clone().zip(each) {
+            self.head(kv_head).queries(s, queries);
         }
     }
 
-    /// Takes the pairs through the blocks of one span, from fresh states on.
+    /// Takes all pairs of all heads through the blocks of one span, from fresh states on.
+    ///
+    /// Heads take turns at each block, so that memory is read about in order.
     #[inline(always)]
     fn span<S: Simd>(
         &self,
         s: S,
         span: usize,
-        mut block: Block<'_>,
+        copies: &mut [Vector],
         queries: &[Vector],
         states: &mut [Vector],
     ) {
-        let (layer, item) = (self.layer, self.item);
-        for state in self.each(states) {
-            State::new(state).start(s, None);
+        let (layer, item, one) = (self.layer, self.item, state_vectors(self.layer));
+        for (kv_head, states) in self.kv_heads.clone().zip(states.chunks_exact_mut(one)) {
+            self.head(kv_head).clear(s, states);
         }
+        let widened = layer.widened(item);
         let first = layer.oldest(item.position).max(span * SPAN);
         let end = (item.last() + 1).min((span + 1) * SPAN);
-        let positions = |start: usize| first.max(start)..end.min(start + BLOCK);
         let mut start = first / BLOCK * BLOCK;
-        let mut slots = layer.slots(item.table_row, positions(start));
+        let mut slots = layer.slots(item.table_row, first..end.min(start + BLOCK));
         while start < end {
-            // While a block is brought in, the next one is asked for, also when it is another span's.
+            let positions = first.max(start)..end.min(start + BLOCK);
             let after = start + BLOCK..(item.last() + 1).min(start + 2 * BLOCK);
             let next = layer.slots(item.table_row, after.clone());
-            for position in positions(start) {
-                let place = position % BLOCK;
-                if place < after.len() {
-                    layer.prefetch(next[place], self.kv_head);
+            let share = BLOCK.div_ceil(self.kv_heads.len());
+            let each = queries.chunks_exact(query_vectors(layer));
+            let with_states = each.zip(states.chunks_exact_mut(one));
+            for (kv_head, (queries, states)) in self.kv_heads.clone().zip(with_states) {
+                let head = self.head(kv_head);
+                let turn = (kv_head - self.kv_heads.start) * share;
+                let ahead = turn..(turn + share).min(after.len());
+                layer.prefetch(next.get(ahead).unwrap_or_default(), self.kv_heads.clone());
+                let places = positions.start - start..positions.end - start;
+                if widened {
+                    let block = Block::widened(s, layer, &slots, places, kv_head, copies);
+                    head.take(s, start, end, &block, queries, states);
+                } else {
+                    let block = Block::direct(layer, &slots, places, kv_head);
+                    head.take(s, start, end, &block, queries, states);
                 }
-                let (key, value) = layer.at(slots[place], self.kv_head);
-                block.fill(s, place, key, value);
             }
             slots = next;
-            self.block(s, start, end, &block, queries, states);
             start += BLOCK;
-        }
-    }
-
-    /// Takes all pairs through one block: neighbours that see the same of it go together.
-    #[inline(always)]
-    fn block<S: Simd>(
-        &self,
-        s: S,
-        start: usize,
-        end: usize,
-        block: &Block<'_>,
-        queries: &[Vector],
-        states: &mut [Vector],
-    ) {
-        let (layer, item, group) = (self.layer, self.item, self.layer.heads.group());
-        let visible = |pair: usize| {
-            let position = item.position + pair / group;
-            let newest = (position + 1).min(end).min(start + BLOCK);
-            layer.oldest(position).max(start)..newest.max(start)
-        };
-        let (chunks, record) = (layer.chunks, state::vectors(layer.chunks));
-        let mut pair = 0;
-        while pair < self.pairs() {
-            let seen = visible(pair);
-            let last = (pair + S::PAIRS).min(self.pairs());
-            let mut together = 1;
-            while pair + together < last && visible(pair + together) == seen {
-                together += 1;
-            }
-            let queries = &queries[pair * chunks..(pair + together) * chunks];
-            let states = &mut states[pair * record..(pair + together) * record];
-            pair += together;
-            if seen.is_empty() {
-                continue;
-            }
-            let places = seen.start - start..seen.end - start;
-            let cap = layer.soft_cap;
-            match together {
-                4 => state::take::<S, 4>(s, queries, states, block, places, cap),
-                3 => state::take::<S, 3>(s, queries, states, block, places, cap),
-                2 => state::take::<S, 2>(s, queries, states, block, places, cap),
-                _ => state::take::<S, 1>(s, queries, states, block, places, cap),
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn add<S: Simd>(&self, s: S, from: &mut [Vector], to: &mut [Vector]) {
-        for (from, to) in self.each(from).zip(self.each(to)) {
-            State::new(to).add(s, &State::new(from));
-        }
-    }
-
-    #[inline(always)]
-    fn finish<S: Simd>(&self, s: S, states: &mut [Vector]) {
-        let dim = self.layer.heads.dim;
-        for (pair, state) in self.each(states).enumerate() {
-            let (token, head) = self.token_and_head(pair);
-            // SAFETY: this task alone writes these heads of these tokens.
-            let out = unsafe { self.layer.out.part(token, head * dim..(head + 1) * dim) };
-            State::new(state).finish(s, out);
         }
     }
 }
