@@ -170,6 +170,15 @@ NEW_CASES = {
         "--dataset-name", "agentic-trace", "--dataset-path", "agents.json", "--dataset-offset", "9",
         "--agentic-max-turns", "3", "--num-prompts", "5",
     ],
+    "image": [
+        "--backend", "sglang-oai-chat", "--dataset-name", "image", "--num-prompts", "4", "--random-input-len", "9",
+        "--random-output-len", "7", "--image-count", "3", "--random-image-count", "--image-resolution",
+        "random:20x30-40x50",
+    ],
+    "image-blank": [
+        "--backend", "sglang-oai-chat", "--dataset-name", "image", "--num-prompts", "2", "--random-input-len", "9",
+        "--random-output-len", "7", "--image-resolution", "33x65", "--image-content", "blank",
+    ],
     "shared-prefix": [
         "--dataset-name", "generated-shared-prefix", "--gsp-num-groups", "3", "--gsp-prompts-per-group", "4",
         "--gsp-system-prompt-len", "30", "--gsp-question-len", "12", "--gsp-output-len", "9",
@@ -186,6 +195,24 @@ NEW_CASES = {
         "--gsp-num-turns", "3", "--gsp-ordered",
     ],
 }
+
+
+class Processor:
+    """What the image dataset asks of a model's processor; pictures count for nothing."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def apply_chat_template(self, messages, **_):
+        content = messages[0]["content"]
+        text = content if isinstance(content, str) else content[-1]["text"]
+        return self.tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
+        )
+
+    def __call__(self, text, **_):
+        ids = self.tokenizer.encode(text[0], add_special_tokens=False)
+        return {"input_ids": type("Ids", (), {"numel": lambda self: len(ids)})()}
 
 
 def parse(serving, arguments):
@@ -231,6 +258,9 @@ def golden(folder, data, seed):
     serving = importlib.import_module(name)
     tokenizer = AutoTokenizer.from_pretrained(str(data / "tokenizer"))
     new = name.startswith("sglang.benchmark")
+    if new:
+        images = importlib.import_module("sglang.benchmark.datasets.image")
+        images.get_processor = lambda _: Processor(tokenizer)
     cases = dict(CASES, **NEW_CASES) if new else CASES
     result = {}
     for case, arguments in cases.items():
@@ -242,6 +272,7 @@ def golden(folder, data, seed):
             "arguments": [word.replace(f"{data}/", "") for word in arguments],
             "notes": notes,
             "rows": [[digest(row.prompt), row.prompt_len, row.output_len] for row in rows],
+            "images": [[digest(image) for image in row.image_data or []] for row in rows],
         }
     return result
 

@@ -23,7 +23,9 @@ commands:
   kernels             compile the GPU kernels into target/kernels
   gpu                 build what a machine with a GPU is to run, into the folder carry
   tidy                compare the tree with the rules of the house
-  versus llama-cpp    measure this build against llama.cpp on this machine";
+  versus llama-cpp    measure this build against llama.cpp on this machine
+  versus bench-serving
+                      measure what our benchmark client costs against the Python ones";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

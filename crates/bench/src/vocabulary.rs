@@ -45,6 +45,8 @@ pub struct Vocabulary {
     template: Option<Template>,
     base_size: usize,
     ids: Vec<u32>,
+    /// Ids of the tokens that have a name, and of those listed beside them.
+    marks: Vec<u32>,
     fingerprint: String,
 }
 
@@ -63,11 +65,16 @@ impl Vocabulary {
         let ids = all
             .filter(|id| tokenizer.token_bytes(*id).is_some())
             .collect();
+        let named = tokenizer.special_tokens().named();
+        let marks = named
+            .filter_map(|(_, token)| tokenizer.token_id(token))
+            .collect();
         Self {
             tokenizer,
             template,
             base_size,
             ids,
+            marks,
             fingerprint,
         }
     }
@@ -111,7 +118,11 @@ impl Vocabulary {
             .transpose()
             .map_err(|error| malformed(error.to_string()))?;
         let fingerprint = hexadecimal(&Sha256::digest(&bytes));
-        Ok(Self::new(tokenizer, template, base_size, fingerprint))
+        let mut vocabulary = Self::new(tokenizer, template, base_size, fingerprint);
+        if path.is_dir() {
+            vocabulary.add_listed_marks(path);
+        }
+        Ok(vocabulary)
     }
 
     /// The tokens of a text, with those that a text begins or ends with.
@@ -147,8 +158,31 @@ impl Vocabulary {
     }
 
     /// Whether a token is one of those that mark rather than say something.
-    pub fn is_special(&self, id: u32) -> bool {
-        self.tokenizer.is_special(id)
+    pub fn is_mark(&self, id: u32) -> bool {
+        self.marks.contains(&id)
+    }
+
+    /// Adds the marks that a tokenizer's files list without naming them.
+    fn add_listed_marks(&mut self, folder: &Path) {
+        for file in ["tokenizer_config.json", "special_tokens_map.json"] {
+            let Ok(bytes) = std::fs::read(folder.join(file)) else {
+                continue;
+            };
+            let config: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            let listed = config["additional_special_tokens"].as_array().cloned();
+            for token in listed.unwrap_or_default() {
+                let text = token
+                    .as_str()
+                    .or(token["content"].as_str())
+                    .unwrap_or_default();
+                self.marks.extend(self.tokenizer.token_id(text));
+            }
+        }
+    }
+
+    /// The id of a token by the way the vocabulary writes it.
+    pub fn token_id(&self, text: &str) -> Option<u32> {
+        self.tokenizer.token_id(text)
     }
 
     /// The text of the token that begins a text.

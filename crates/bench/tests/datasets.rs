@@ -16,6 +16,7 @@ struct Golden {
     arguments: Vec<String>,
     notes: Vec<String>,
     rows: Vec<(String, u64, u64)>,
+    images: Vec<Vec<String>>,
 }
 
 fn data() -> PathBuf {
@@ -58,6 +59,12 @@ fn spaced(value: &Value) -> String {
     }
 }
 
+/// The first digits of a text's digest.
+fn digest_of(text: &str) -> String {
+    let bytes: [u8; 8] = Sha256::digest(text.as_bytes())[..8].try_into().unwrap();
+    format!("{:016x}", u64::from_be_bytes(bytes))
+}
+
 /// The digest of a prompt in the form in which the reference keeps it.
 fn digest(prompt: &Prompt, shared_prefix: bool) -> String {
     let text = match prompt {
@@ -76,9 +83,7 @@ fn digest(prompt: &Prompt, shared_prefix: bool) -> String {
             spaced(&Value::from(turns))
         }
     };
-    let digest = Sha256::digest(text.as_bytes());
-    let bytes: [u8; 8] = digest[..8].try_into().unwrap();
-    format!("{:016x}", u64::from_be_bytes(bytes))
+    digest_of(&text)
 }
 
 fn check(release: &str) -> usize {
@@ -113,6 +118,12 @@ fn check(release: &str) -> usize {
             } else {
                 assert_eq!(rows, golden.rows, "{release} seed {seed} {case}");
             }
+            let images: Vec<Vec<String>> = dataset
+                .rows
+                .iter()
+                .map(|row| row.images.iter().map(|image| digest_of(image)).collect())
+                .collect();
+            assert_eq!(images, golden.images, "{release} seed {seed} {case}");
             let notes: Vec<&str> = dataset
                 .notes
                 .iter()

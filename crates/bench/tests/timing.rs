@@ -83,7 +83,7 @@ fn a_thousand_streams_are_dated_as_the_server_sent_them() {
         errors.len(),
         p99 * 1e6,
         worst * 1e6,
-        own.read_lag.value_at_quantile(0.99) as f64 / 1e3,
+        own.read_lag.quantile(0.99) as f64 / 1e3,
         own.unstamped,
     );
     assert!(p99 < 200e-6, "p99 timing error {:.1} us", p99 * 1e6);

@@ -1,6 +1,7 @@
 //! Us against another server: same machine, same model file, same threads, taking turns.
 
 mod bandwidth;
+mod bench_serving;
 mod client;
 mod floor;
 mod idle;
@@ -28,6 +29,9 @@ use settings::{COMMAND, Settings};
 
 /// Prepares both sides, lets them take turns, prints the table and writes it down.
 pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<ExitCode> {
+    if words.first().is_some_and(|word| word == "bench-serving") {
+        return bench_serving::run(root);
+    }
     let settings = match Settings::parse(words) {
         Ok(settings) => settings,
         Err(FlagError::HelpAsked) => {

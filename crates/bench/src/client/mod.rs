@@ -8,18 +8,19 @@ mod backend;
 mod connect;
 mod control;
 mod http1;
+mod lag;
 mod manner;
 mod reactor;
 
 pub use backend::{BACKENDS, Backend, Family};
 pub use control::{Control, ControlError, Reply};
 pub use http1::{Url, UrlError};
+pub use lag::Lags;
 pub use manner::{Extras, Manner, Sampling, Wording};
 
 use crate::clock::Clock;
 use crate::dataset::Row;
 use crate::record::{Due, RequestRecord};
-use hdrhistogram::Histogram;
 use manner::Ask;
 use reactor::{Job, Note, Worker};
 use serde_json::Value;
@@ -78,7 +79,7 @@ pub enum Happening {
 #[derive(Clone, Debug)]
 pub struct OwnBehaviour {
     /// Nanoseconds from the arrival of data in the kernel to its being read.
-    pub read_lag: Histogram<u64>,
+    pub read_lag: Lags,
     /// Reads that the kernel had not stamped; they are dated when read.
     pub unstamped: u64,
 }
@@ -197,9 +198,7 @@ impl Client {
                 unstamped: first.unstamped,
             },
             |mut all, report| {
-                all.read_lag
-                    .add(&report.lag)
-                    .expect("all lags have the same bounds");
+                all.read_lag.add(&report.lag);
                 all.unstamped += report.unstamped;
                 all
             },

@@ -7,6 +7,7 @@ mod chats;
 mod conversations;
 mod error;
 mod file;
+mod image;
 mod lengths;
 mod mooncake;
 mod questions;
@@ -17,6 +18,7 @@ mod synthetic;
 pub use chats::AgentRules;
 pub use conversations::{PairLimits, PairRules};
 pub use error::DatasetError;
+pub use image::{ImageFormat, ImageRules, NotAResolution, Resolution, Size};
 pub use mooncake::MooncakeRules;
 pub use row::{Prompt, Row, message};
 pub use shared_prefix::SharedPrefixRules;
@@ -80,6 +82,8 @@ pub enum Source {
     RandomIds(SyntheticRules),
     /// Groups with a prefix in common.
     SharedPrefix(SharedPrefixRules),
+    /// Texts with pictures.
+    Image(ImageRules),
     /// A Mooncake trace.
     Mooncake(MooncakeRules),
     /// Recorded chat requests.
@@ -120,6 +124,7 @@ impl Source {
             Self::Random(_) => "random",
             Self::RandomIds(_) => "random-ids",
             Self::SharedPrefix(_) => "generated-shared-prefix",
+            Self::Image(_) => "image",
             Self::Mooncake(_) => "mooncake",
             Self::OpenAi { .. } => "openai",
             Self::Agents(_) => "agentic-trace",
@@ -135,7 +140,7 @@ impl Source {
                 Some("a JSON list of conversations in ShareGPT's format")
             }
             Self::Custom(_) => Some("one JSON conversation per line"),
-            Self::RandomIds(_) | Self::SharedPrefix(_) => None,
+            Self::RandomIds(_) | Self::SharedPrefix(_) | Self::Image(_) => None,
             Self::Mooncake(_) => Some("a Mooncake trace, one JSON record per line"),
             Self::OpenAi { .. } => Some("one JSON chat request per line"),
             Self::Agents(_) => Some("a JSON object with conversations"),
@@ -187,6 +192,7 @@ impl Source {
                 Ok(with_drawn_counts(rows, &lengths))
             }
             Self::SharedPrefix(rules) => Ok(rules.load(streams, vocabulary, release)),
+            Self::Image(rules) => Ok(rules.load(streams, vocabulary, release)),
             Self::Mooncake(rules) => rules.load(&path, vocabulary),
             Self::OpenAi {
                 count,

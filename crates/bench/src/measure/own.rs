@@ -43,7 +43,7 @@ impl ClientHealth {
         (before, after): (ProcessUsage, ProcessUsage),
         (wall, threads): (Duration, usize),
     ) -> Self {
-        let reads = own.read_lag.len().max(1) as f64;
+        let reads = own.read_lag.total().max(1) as f64;
         let mut lags: Vec<f64> = records
             .iter()
             .map(|record| record.sent.seconds_since(record.released))
@@ -52,7 +52,7 @@ impl ClientHealth {
         let send_lag = super::percentile(&lags, 99.0);
         let cpu = after.cpu.saturating_sub(before.cpu).as_secs_f64();
         let mut health = Self {
-            read_lag: own.read_lag.value_at_quantile(0.99) as f64 / 1e9,
+            read_lag: own.read_lag.quantile(0.99) as f64 / 1e9,
             send_lag: if send_lag.is_nan() { 0.0 } else { send_lag },
             busy: cpu / wall.as_secs_f64().max(1e-9) / threads.max(1) as f64,
             cpu,

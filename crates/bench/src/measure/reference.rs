@@ -154,12 +154,13 @@ pub struct Spread {
 impl Spread {
     /// The spread of times in seconds; not numbers when there are none.
     pub fn of(seconds: &[f64]) -> Self {
+        let (mean, deviation) = (mean(seconds), standard_deviation(seconds));
         let mut sorted = seconds.to_vec();
-        sorted.sort_by(f64::total_cmp);
+        sorted.sort_unstable_by(f64::total_cmp);
         Self {
-            mean: mean(seconds) * 1000.0,
+            mean: mean * 1000.0,
             median: median(&sorted) * 1000.0,
-            deviation: standard_deviation(seconds) * 1000.0,
+            deviation: deviation * 1000.0,
             p90: percentile(&sorted, 90.0) * 1000.0,
             p95: percentile(&sorted, 95.0) * 1000.0,
             p99: percentile(&sorted, 99.0) * 1000.0,
@@ -250,6 +251,16 @@ pub struct Circumstances<'a> {
 pub fn figures(records: &[RequestRecord], circumstances: &Circumstances<'_>) -> Figures {
     let view = circumstances.view;
     let seen: Vec<Seen> = records.iter().map(|record| view.see(record)).collect();
+    figures_of(records, &seen, circumstances)
+}
+
+/// The same over requests that were looked at before.
+pub fn figures_of(
+    records: &[RequestRecord],
+    seen: &[Seen],
+    circumstances: &Circumstances<'_>,
+) -> Figures {
+    let view = circumstances.view;
     let good = || seen.iter().zip(records).filter(|(seen, _)| seen.success);
     let by_text = circumstances
         .accept_length
@@ -276,7 +287,7 @@ pub fn figures(records: &[RequestRecord], circumstances: &Circumstances<'_>) -> 
             good().map(|(_, record)| count(record)).sum()
         }
     };
-    let (peak_output, peak_requests) = peaks(&seen);
+    let (peak_output, peak_requests) = peaks(seen);
     let encoded = good().map(|(_, record)| circumstances.vocabulary.count(&record.text) as u64);
     Figures {
         completed: latencies.len(),

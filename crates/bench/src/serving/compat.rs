@@ -9,7 +9,7 @@ use crate::dataset::{Prompt, Row};
 use crate::layout::{Heading, reference_table};
 use crate::measure::cache::CacheHits;
 use crate::measure::goodput::{Goodput, Observed};
-use crate::measure::reference::{Circumstances, Figures, Seen, Spread, View, figures};
+use crate::measure::reference::{Circumstances, Figures, Seen, Spread, View, figures_of};
 use crate::record::RequestRecord;
 use crate::result::{Field, ResultLine, Style, append};
 use serde_json::{Map, Value, json};
@@ -124,8 +124,10 @@ impl<'a> Report<'a> {
             .rows
             .iter()
             .any(|row| matches!(row.prompt, Prompt::Turns(_)));
-        let figures = figures(
+        let seen: Vec<Seen> = records.iter().map(|record| view.see(record)).collect();
+        let figures = figures_of(
             records,
+            &seen,
             &Circumstances {
                 view,
                 duration: ran.duration,
@@ -134,7 +136,6 @@ impl<'a> Report<'a> {
                 conversations,
             },
         );
-        let seen: Vec<Seen> = records.iter().map(|record| view.see(record)).collect();
         let good: Vec<Observed> = seen
             .iter()
             .filter(|seen| seen.success)

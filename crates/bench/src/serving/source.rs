@@ -3,8 +3,8 @@
 use super::error::ServingError;
 use super::options::{Imitated, Options};
 use crate::dataset::{
-    AgentRules, DatasetError, MooncakeRules, PairLimits, PairRules, SharedPrefixRules, Source,
-    SyntheticRules,
+    AgentRules, DatasetError, ImageFormat, ImageRules, MooncakeRules, PairLimits, PairRules,
+    Resolution, SharedPrefixRules, Source, SyntheticRules,
 };
 use crate::random::Streams;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -45,6 +45,7 @@ impl Options {
                 }
                 Source::SharedPrefix(self.shared_prefix_rules(as_ids)?)
             }
+            "image" => Source::Image(self.image_rules(count)?),
             "mooncake" => Source::Mooncake(MooncakeRules {
                 count,
                 rounds: self.size("mooncake-num-rounds").max(1),
@@ -134,6 +135,46 @@ impl Options {
                 .switch("gsp-send-routing-key")
                 .then(|| run_name(seed)),
             seed,
+        })
+    }
+
+    fn image_rules(&self, count: usize) -> Result<ImageRules, ServingError> {
+        let text = |name: &str| self.given.text(name).unwrap_or_default();
+        let chat = text("backend").ends_with("-chat");
+        let native = ["sglang", "sglang-native"].contains(&text("backend"));
+        if self.release.has(10) && !chat && !native {
+            return Err(ServingError::Refused(format!(
+                "Image dataset only supports backends: ('sglang', 'sglang-native', \
+                 'sglang-oai-chat', 'vllm-chat', 'lmdeploy-chat'), got '{}'.",
+                text("backend")
+            )));
+        }
+        let format = match text("image-format") {
+            "jpeg" | "jpg" => ImageFormat::Jpeg,
+            "png" => ImageFormat::Png,
+            other => {
+                return Err(ServingError::Refused(format!(
+                    "--image-format {other}: only jpeg and png are known"
+                )));
+            }
+        };
+        let resolution = text("image-resolution").parse::<Resolution>();
+        Ok(ImageRules {
+            count,
+            images: self.count("image-count").unwrap_or(1).max(1),
+            draw_images: self.given.switch("random-image-count"),
+            input: self.count("random-input-len").unwrap_or(0),
+            output: self.count("random-output-len").unwrap_or(0),
+            share: self.given.float("random-range-ratio").unwrap_or(0.0),
+            resolution: resolution.map_err(|error| ServingError::Refused(error.to_string()))?,
+            format,
+            blank: text("image-content") == "blank",
+            raw_text: chat || !self.release.has(10),
+            reseed: if self.release.has(18) {
+                Some(self.seed()?)
+            } else {
+                None
+            },
         })
     }
 

@@ -2,10 +2,10 @@
 
 use super::connection::{Connection, Ending, words};
 use crate::client::answer::Dialect;
+use crate::client::lag::Lags;
 use crate::clock::{Clock, Nanos, WallOffset};
 use crate::os;
 use crate::record::{Asked, Due, Failure, RequestRecord};
-use hdrhistogram::Histogram;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -48,10 +48,10 @@ pub(crate) enum Note {
 }
 
 /// What a worker measured about itself.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WorkerReport {
     /// Nanoseconds from arrival in the kernel to being read, one value per read.
-    pub(crate) lag: Histogram<u64>,
+    pub(crate) lag: Lags,
     /// Reads that the kernel had not stamped; they are dated when read.
     pub(crate) unstamped: u64,
 }
@@ -79,7 +79,6 @@ impl Worker {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
         let (commands, inbox) = channel();
-        let lag = Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(io::Error::other)?;
         let reactor = Reactor {
             poll,
             inbox,
@@ -90,7 +89,7 @@ impl Worker {
             places: Vec::new(),
             free: Vec::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
-            report: WorkerReport { lag, unstamped: 0 },
+            report: WorkerReport::default(),
             _keeps_stamping: keeps_stamping()?,
         };
         let thread = std::thread::Builder::new()
@@ -335,7 +334,7 @@ impl Reactor {
                 None => now,
             };
             self.report.unstamped += u64::from(stamp.is_none());
-            self.report.lag.saturating_record(now.since(at));
+            self.report.lag.record(now.since(at));
             let complete = connection.received(&self.buffer[..length], at)?;
             if complete || (length < self.buffer.len() && !closing) {
                 let new = connection.tokens().saturating_sub(before);
