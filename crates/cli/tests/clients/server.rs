@@ -79,7 +79,8 @@ impl Server {
         };
         let running = server.wait_for("Uvicorn running on http://");
         let rest = running.split("http://").nth(1).unwrap();
-        server.address = rest.split(' ').next().unwrap().to_owned();
+        let address = rest.split(' ').next().unwrap();
+        address.clone_into(&mut server.address);
         server.wait_for("The server is fired up and ready to roll!");
         server
     }
