@@ -132,8 +132,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--server", required=True, help="our binary")
     parser.add_argument("--model", required=True)
-    parser.add_argument("--tokenizer", required=True, help="a folder that transformers can load")
-    parser.add_argument("--sharegpt", required=True, help="conversations of two turns or more")
+    # the client runs in a folder of its own
+    place = {"required": True, "type": os.path.abspath}
+    parser.add_argument("--tokenizer", **place, help="a folder that transformers can load")
+    parser.add_argument("--sharegpt", **place, help="conversations of two turns or more")
     parser.add_argument("--port", type=int, default=0, help="our server's; 0 is any free one")
     parser.add_argument("--num-prompts", type=int, default=200)
     parser.add_argument("--input-len", type=int, default=64)

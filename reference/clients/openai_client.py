@@ -57,11 +57,11 @@ class Server:
         with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
             return json.load(answer)
 
-    def wait_until_idle(self):
-        """Returns when nothing runs or waits."""
+    def wait_for_load(self, requests):
+        """Returns when so many run or wait: figures follow the answers within moments."""
         end = time.monotonic() + DEADLINE_S
-        while any(rank["num_reqs"] for rank in self.native("/get_load")):
-            assert time.monotonic() < end, "an abandoned request still runs"
+        while self.native("/get_load")[0]["num_reqs"] != requests:
+            assert time.monotonic() < end, f"there are never {requests} requests"
             time.sleep(0.01)
 
 
@@ -300,13 +300,13 @@ def check_an_abandoned_request_ends(server):
         "extra_body": {"ignore_eos": True},
     }
     refusal(openai.APITimeoutError, lambda: hurried.completions.create(**endless))
-    server.wait_until_idle()
+    server.wait_for_load(0)
     for chunks_read in (1, 5):
         with server.client.completions.create(stream=True, **endless) as stream:
             for _, chunk in zip(range(chunks_read), stream):
                 assert chunk.choices[0].finish_reason is None
-            assert server.native("/get_load")[0]["num_reqs"] == 1
-        server.wait_until_idle()
+            server.wait_for_load(1)
+        server.wait_for_load(0)
     assert "Paris" in server.chat().choices[0].message.content
 
 
