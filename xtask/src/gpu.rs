@@ -1,5 +1,5 @@
 //! Prepares a run on a machine with a GPU that has neither a Rust toolchain nor a network: builds here, and puts the
-//! binaries, their material and one script into the folder `carry`.
+//! binaries, their material and one script into the folder `carry/ops`.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -13,14 +13,14 @@ const EXAMPLES: [(&str, &str); 2] = [("cuda", "prove"), ("testkit", "gpu_goldens
 /// Folders with material for them, and what they are called there.
 const MATERIAL: [(&str, &str); 1] = [("crates/models/tests/goldens", "goldens")];
 /// What the device machine takes along at most, with room for the tree itself.
-const MOST_BYTES: u64 = 56 << 20;
+const MOST_BYTES: u64 = 48 << 20;
 const SCRIPT: &str = include_str!("gpu.sh");
 
-/// Fills `carry` and says what to do with it.
+/// Fills `carry/ops` and says what to do with it.
 pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     kernels::run(root)?;
-    let carry = root.join("carry");
-    std::fs::create_dir_all(&carry).context("cannot create carry")?;
+    let carry = root.join("carry/ops");
+    std::fs::create_dir_all(&carry).context("cannot create carry/ops")?;
     for (package, example) in EXAMPLES {
         build(root, package, example)?;
         let binary = carry.join(example);
@@ -33,14 +33,16 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     std::fs::write(carry.join("run.sh"), SCRIPT)?;
     let bytes = size(&carry)?;
     if bytes > MOST_BYTES {
-        bail!("carry has {bytes} bytes, the limit is {MOST_BYTES}");
+        bail!("carry/ops has {bytes} bytes, the limit is {MOST_BYTES}");
     }
     println!(
-        "carry is ready, {} MiB; on the GPU machine, in the root of the repository, run",
+        "carry/ops is ready, {} MiB; on the GPU machine, in the root of the repository, run",
         bytes >> 20
     );
-    println!("    bash carry/run.sh            all parts");
-    println!("    bash carry/run.sh PART…      some of: check sanitize time goldens");
+    println!("    bash carry/ops/run.sh            all parts");
+    println!(
+        "    bash carry/ops/run.sh PART…      some of: check attention layers products small sanitize profile"
+    );
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs what `cargo xtask gpu` built, on a machine with a GPU; each part by itself, so that one that hangs stops nothing.
-# Logs go to $OUT when it is set, and the end of each is printed.
+# Everything goes to $OUT/all.log when OUT is set; a summary is printed last.
 set -u
 cd "$(dirname "$0")"
 out=${OUT:-/tmp/peregrine-gpu}
+logs=$(mktemp -d)
 mkdir -p "$out"
 
 libraries=()
@@ -15,46 +16,60 @@ part() {
   local name=$1 limit=$2
   shift 2
   local began=$SECONDS
-  timeout "$limit" "$@" >"$out/$name.log" 2>&1
+  timeout "$limit" "$@" >"$logs/$name" 2>&1
   local code=$?
-  printf '%-22s exit %3d, %3d s\n' "$name" "$code" $((SECONDS - began)) | tee -a "$out/summary.log"
+  printf '%-16s exit %3d, %3d s\n' "$name" "$code" $((SECONDS - began)) >>"$logs/summary"
 }
 
+prove() {
+  local name=$1 limit=$2
+  shift 2
+  part "$name" "$limit" ./prove "${libraries[@]}" "$@"
+}
+
+# not timed: side by side
 check() {
-  part conformance 60 ./prove "${libraries[@]}" conformance
-  part attention-check 40 ./prove "${libraries[@]}" attention-conformance narrow
-  part graphs 30 ./prove "${libraries[@]}" graphs invariance
+  prove conformance 60 conformance &
+  prove attention-check 40 attention-conformance narrow &
+  prove graphs 30 graphs invariance &
+  part goldens 60 ./gpu_goldens goldens "${libraries[@]}" &
+  wait
 }
 
 sanitize() {
-  part memcheck 100 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" conformance
-  part racecheck 100 compute-sanitizer --tool racecheck ./prove "${libraries[@]}" conformance
+  part memcheck 80 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" attention-conformance narrow graphs
+  part racecheck 80 compute-sanitizer --tool racecheck ./prove "${libraries[@]}" attention-conformance narrow graphs
 }
 
-time_all() {
-  part small 40 ./prove "${libraries[@]}" small
-  part attention 60 ./prove "${libraries[@]}" attention
-  part products 60 ./prove "${libraries[@]}" products
-  part layers 60 ./prove "${libraries[@]}" layers
+sanitize_all() {
+  part memcheck-all 240 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" conformance &
+  part racecheck-all 240 compute-sanitizer --tool racecheck ./prove "${libraries[@]}" conformance &
+  wait
 }
 
-goldens() {
-  part goldens 60 ./gpu_goldens goldens "${libraries[@]}"
+profile() {
+  part profile 40 ncu --clock-control none --kernel-name 'regex:attend_' --section SpeedOfLight --section WarpStateStats \
+    ./prove "${libraries[@]}" profile
 }
 
-nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,temperature.gpu --format=csv,noheader
-: >"$out/summary.log"
-[ $# -eq 0 ] && set -- check time goldens sanitize
+nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,temperature.gpu --format=csv,noheader >"$logs/machine" 2>&1
+[ $# -eq 0 ] && set -- check attention layers products small sanitize
 for word in "$@"; do
   case $word in
     check) check ;;
     sanitize) sanitize ;;
-    time) time_all ;;
-    goldens) goldens ;;
-    *) echo "no part $word" ;;
+    sanitize-all) sanitize_all ;;
+    profile) profile ;;
+    small | attention | products | layers) prove "$word" 70 "$word" ;;
+    own) prove own 40 --own-products layers ;;
+    library) prove library 40 --library-products layers ;;
+    *) echo "no part $word" >>"$logs/summary" ;;
   esac
 done
-for log in "$out"/*.log; do
+for log in "$logs"/*; do
   echo "---- $(basename "$log")"
-  tail -n 60 "$log" | cut -c1-220
+  cat "$log"
+done >"$out/all.log"
+for log in machine layers own library small attention conformance attention-check graphs goldens summary; do
+  [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done

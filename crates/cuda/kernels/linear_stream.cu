@@ -6,6 +6,7 @@
 #include "common/bf16.cuh"
 #include "common/order.cuh"
 #include "common/room.cuh"
+#include "common/shares.cuh"
 #include "common/tma.cuh"
 #include "common/wgmma.cuh"
 
@@ -13,7 +14,7 @@ struct LinearParams {
     TensorMap weight;
     TensorMap x;
     void* out;
-    const float* bias;
+    const bf16* bias;
     float* partials;
     uint32_t* arrivals;
     uint32_t out_stride;
@@ -43,32 +44,36 @@ struct Stream {
     };
     static_assert(kStages * kBytes + sizeof(Barriers) <= kMostRoom, "fits");
 
-    static __device__ uint32_t share_begin(const LinearParams& p, uint32_t worker) {
-        const uint64_t all = static_cast<uint64_t>((p.outputs + kOutputs - 1) / kOutputs) * p.stages;
-        return static_cast<uint32_t>(all * worker / gridDim.x);
+    static __device__ Shares shares(const LinearParams& p) {
+        return Shares((p.outputs + kOutputs - 1) / kOutputs * p.stages, gridDim.x);
     }
 
-    // The worker whose share holds a stage.
-    static __device__ uint32_t owner(const LinearParams& p, uint32_t unit) {
-        const uint64_t all = static_cast<uint64_t>((p.outputs + kOutputs - 1) / kOutputs) * p.stages;
-        uint32_t worker = static_cast<uint32_t>(static_cast<uint64_t>(unit) * gridDim.x / all);
-        while (share_begin(p, worker) > unit) --worker;
-        while (share_begin(p, worker + 1) <= unit) ++worker;
-        return worker;
-    }
+    // A stage of inputs of a tile of outputs.
+    struct Unit {
+        uint32_t tile;
+        uint32_t stage;
 
-    static __device__ void fetch_weights(const LinearParams& p, uint8_t* stage, Barrier* full, uint32_t unit) {
+        __device__ Unit(const LinearParams& p, uint32_t number) : tile(number / p.stages), stage(number % p.stages) {}
+
+        __device__ void advance(const LinearParams& p) {
+            if (++stage == p.stages) {
+                stage = 0;
+                ++tile;
+            }
+        }
+    };
+
+    static __device__ void fetch_weights(const LinearParams& p, uint8_t* to, Barrier* full, const Unit& unit) {
         full->expect(kBytes);
-        const int inputs = unit % p.stages * kInputs, outputs = unit / p.stages * kOutputs;
         for (int slice = 0; slice < kInputs / kSlice; ++slice) {
-            copy_box(stage + slice * kOutputs * kSlice * 2, &p.weight, full, inputs + slice * kSlice, outputs);
+            copy_box(to + slice * kOutputs * kSlice * 2, &p.weight, full, unit.stage * kInputs + slice * kSlice,
+                     unit.tile * kOutputs);
         }
     }
 
-    static __device__ void fetch_x(const LinearParams& p, uint8_t* stage, Barrier* full, uint32_t unit) {
-        const int inputs = unit % p.stages * kInputs;
+    static __device__ void fetch_x(const LinearParams& p, uint8_t* to, Barrier* full, const Unit& unit) {
         for (int slice = 0; slice < kInputs / kSlice; ++slice) {
-            copy_box(stage + kWeightBytes + slice * kTokens * kSlice * 2, &p.x, full, inputs + slice * kSlice, 0);
+            copy_box(to + kWeightBytes + slice * kTokens * kSlice * 2, &p.x, full, unit.stage * kInputs + slice * kSlice, 0);
         }
     }
 
@@ -76,16 +81,15 @@ struct Stream {
     static __device__ void produce(const LinearParams& p, uint8_t* ring, Barriers* barriers, uint32_t begin, uint32_t end) {
         expect_map(&p.weight);
         expect_map(&p.x);
-        const uint32_t early = min(begin + kStages, end);
-        for (uint32_t unit = begin; unit < early; ++unit) {
-            fetch_weights(p, ring + (unit - begin) * kBytes, &barriers->full[unit - begin], unit);
+        const uint32_t count = end - begin, early = min(count, static_cast<uint32_t>(kStages));
+        Unit ahead(p, begin), unit(p, begin);
+        for (uint32_t i = 0; i < early; ++i, ahead.advance(p)) {
+            fetch_weights(p, ring + i * kBytes, &barriers->full[i], ahead);
         }
         wait_for_predecessor();
-        for (uint32_t unit = begin; unit < early; ++unit) {
-            fetch_x(p, ring + (unit - begin) * kBytes, &barriers->full[unit - begin], unit);
-        }
+        for (uint32_t i = 0; i < early; ++i, unit.advance(p)) fetch_x(p, ring + i * kBytes, &barriers->full[i], unit);
         RingPlace<kStages> place;
-        for (uint32_t unit = early; unit < end; ++unit, place.advance()) {
+        for (uint32_t i = early; i < count; ++i, unit.advance(p), place.advance()) {
             barriers->empty[place.stage].wait(place.parity);
             fetch_weights(p, ring + place.stage * kBytes, &barriers->full[place.stage], unit);
             fetch_x(p, ring + place.stage * kBytes, &barriers->full[place.stage], unit);
@@ -101,7 +105,7 @@ struct Stream {
         for (int i = 0; i < kSums; ++i) {
             const uint32_t at = tile * kOutputs + output(i);
             if (token(i) >= p.rows || at >= p.outputs) continue;
-            const float value = p.bias ? sums[i] + p.bias[at] : sums[i];
+            const float value = p.bias ? sums[i] + __bfloat162float(p.bias[at]) : sums[i];
             const size_t place = static_cast<size_t>(token(i)) * p.out_stride + at;
             if (p.wide) {
                 static_cast<float*>(p.out)[place] = value;
@@ -117,9 +121,10 @@ struct Stream {
     }
 
     // Leaves sums of a shared tile behind; in the group that finds all stages done, `sums` becomes their sum.
-    static __device__ bool join(const LinearParams& p, Barriers* barriers, uint32_t first, uint32_t done, float (&sums)[kSums]) {
-        const uint32_t tile = first / p.stages, start = tile * p.stages, group = threadIdx.x / 128;
-        float* mine = partial(p, blockIdx.x, first == start) + threadIdx.x;
+    static __device__ bool join(const LinearParams& p, Barriers* barriers, uint32_t tile, bool begins, uint32_t done,
+                                float (&sums)[kSums]) {
+        const uint32_t group = threadIdx.x / 128;
+        float* mine = partial(p, blockIdx.x, begins) + threadIdx.x;
 #pragma unroll
         for (int i = 0; i < kSums; ++i) __stcg(mine + i * 128 * kGroups, sums[i]);
         __threadfence();
@@ -133,7 +138,8 @@ struct Stream {
         meet(1 + group, 128);
         if (!barriers->last[group]) return false;
         __threadfence();
-        const uint32_t from = owner(p, start), to = owner(p, start + p.stages - 1);
+        const uint32_t start = tile * p.stages;
+        const uint32_t from = shares(p).owner(start), to = shares(p).owner(start + p.stages - 1);
 #pragma unroll
         for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
         for (uint32_t worker = from; worker <= to; ++worker) {
@@ -148,28 +154,33 @@ struct Stream {
         const uint32_t base = shared_address(ring), group = threadIdx.x / 128;
         RingPlace<kStages> place;
         float sums[kSums] = {};
-        uint32_t first = begin;
-        for (uint32_t unit = begin; unit < end; ++unit, place.advance()) {
-            const uint64_t weights = matrix_along(base + place.stage * kBytes + group * 64 * kSlice * 2);
-            const uint64_t x = matrix_along(base + place.stage * kBytes + kWeightBytes);
-            barriers->full[place.stage].wait(place.parity);
-            pin(sums);
-            begin_products();
+        Unit unit(p, begin);
+        while (begin < end) {
+            // The part of a tile that is this block's.
+            const uint32_t tile = unit.tile, first = unit.stage, last = min(p.stages, first + end - begin);
+            for (; unit.stage < last; ++unit.stage, place.advance()) {
+                const uint64_t weights = matrix_along(base + place.stage * kBytes + group * 64 * kSlice * 2);
+                const uint64_t x = matrix_along(base + place.stage * kBytes + kWeightBytes);
+                barriers->full[place.stage].wait(place.parity);
+                pin(sums);
+                begin_products();
 #pragma unroll
-            for (int step = 0; step < kInputs / 16; ++step) {
-                const uint32_t slice = step / 4, within = step % 4 * 32;
-                multiply_shared<kTokens>(sums, moved(weights, slice * kOutputs * kSlice * 2 + within),
-                                         moved(x, slice * kTokens * kSlice * 2 + within), unit != first || step != 0);
+                for (int step = 0; step < kInputs / 16; ++step) {
+                    const uint32_t slice = step / 4, within = step % 4 * 32;
+                    multiply_shared<kTokens>(sums, moved(weights, slice * kOutputs * kSlice * 2 + within),
+                                             moved(x, slice * kTokens * kSlice * 2 + within),
+                                             unit.stage != first || step != 0);
+                }
+                commit_products();
+                wait_products<0>();
+                pin(sums);
+                if (threadIdx.x % 128 == 0) barriers->empty[place.stage].arrive();
             }
-            commit_products();
-            wait_products<0>();
-            pin(sums);
-            if (threadIdx.x % 128 == 0) barriers->empty[place.stage].arrive();
-            const bool ends = (unit + 1) % p.stages == 0;
-            if (!ends && unit + 1 != end) continue;
-            const bool whole = ends && first % p.stages == 0;
-            if (whole || join(p, barriers, first, unit + 1 - first, sums)) write(p, first / p.stages, sums);
-            first = unit + 1;
+            const bool whole = first == 0 && last == p.stages;
+            if (whole || join(p, barriers, tile, first == 0, last - first, sums)) write(p, tile, sums);
+            begin += last - first;
+            unit.stage = 0;
+            ++unit.tile;
         }
     }
 
@@ -186,7 +197,7 @@ struct Stream {
             publish_barriers();
         }
         __syncthreads();
-        const uint32_t begin = share_begin(p, blockIdx.x), end = share_begin(p, blockIdx.x + 1);
+        const uint32_t begin = shares(p).begin(blockIdx.x), end = shares(p).begin(blockIdx.x + 1);
         if (threadIdx.x >= 128 * kGroups) {
             if (threadIdx.x % 32 == 0) produce(p, ring, barriers, begin, end);
         } else {

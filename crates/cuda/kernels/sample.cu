@@ -78,10 +78,26 @@ struct Row {
     float max;
     double mass_scale;
 
-    // Minus zero counts as zero.
-    __device__ float scaled(uint32_t token) const {
-        return (temperature > 0.0f ? logits[token] / temperature : logits[token]) + 0.0f;
+    // Calls visit(token, scaled) for all tokens of this thread, four neighbours at a time.
+    template <typename Visit>
+    __device__ void visit_all(Visit visit) const {
+        const bool even = reinterpret_cast<size_t>(logits) % 16 == 0;
+        const uint32_t fours = even ? vocabulary / 4 : 0;
+#pragma unroll 4
+        for (uint32_t four = threadIdx.x; four < fours; four += kThreads) {
+            const float4 values = reinterpret_cast<const float4*>(logits)[four];
+            visit(four * 4, scale(values.x));
+            visit(four * 4 + 1, scale(values.y));
+            visit(four * 4 + 2, scale(values.z));
+            visit(four * 4 + 3, scale(values.w));
+        }
+        for (uint32_t token = fours * 4 + threadIdx.x; token < vocabulary; token += kThreads) visit(token, scaled(token));
     }
+
+    // Minus zero counts as zero.
+    __device__ float scale(float logit) const { return (temperature > 0.0f ? logit / temperature : logit) + 0.0f; }
+
+    __device__ float scaled(uint32_t token) const { return scale(logits[token]); }
 
     __device__ unsigned long long mass(float scaled) const {
         return static_cast<unsigned long long>(expf(scaled - max) * mass_scale);
@@ -97,14 +113,13 @@ __device__ void narrow(const Row& row, Histogram& histogram, uint32_t prefix, in
         histogram.masses[i] = 0;
     }
     __syncthreads();
-    for (uint32_t token = threadIdx.x; token < row.vocabulary; token += kThreads) {
-        const float scaled = row.scaled(token);
+    row.visit_all([&](uint32_t, float scaled) {
         const uint32_t key = ordered(scaled);
-        if (shift + bits < 32 && key >> (shift + bits) != prefix) continue;
+        if (shift + bits < 32 && key >> (shift + bits) != prefix) return;
         const uint32_t bin = key >> shift & ((1u << bits) - 1);
         atomicAdd(&histogram.counts[bin], 1u);
         atomicAdd(&histogram.masses[bin], row.mass(scaled));
-    }
+    });
     __syncthreads();
     if (threadIdx.x == 0) {
         uint32_t count = histogram.count_before;
@@ -144,7 +159,7 @@ __device__ Cut find_cut(const Row& row, Histogram& histogram, const SampleParams
     if (each > 0 && top_mass != ~0ull) {
         const unsigned long long room = top_mass - min(top_mass, histogram.mass_before);
         const unsigned long long fit = (room + each - 1) / each;
-        if (fit < ties) ties = static_cast<uint32_t>(fit > 0 ? fit : (histogram.count_before == 0 ? 1 : 0));
+        if (fit < ties) ties = static_cast<uint32_t>(fit);
     }
     return {key, ties == equal ? kAll : ties};
 }
@@ -165,6 +180,34 @@ __device__ uint32_t rank_among_ties(bool tie, uint32_t* warps, uint32_t& seen) {
     return before + __popc(mask & ((1u << lane) - 1));
 }
 
+// The best of this thread's tokens that top-k, top-p and min-p keep.
+__device__ Best best_of_kept(Row& row, const SampleParams& params, uint32_t position, Histogram& histogram, float* sums,
+                             uint32_t* warps) {
+    float max = -INFINITY, sum = 0.0f;
+    row.visit_all([&](uint32_t, float scaled) { max = fmaxf(max, scaled); });
+    row.max = block_max(max, sums);
+    row.visit_all([&](uint32_t, float scaled) { sum += expf(scaled - row.max); });
+    row.mass_scale = kMassUnit / static_cast<double>(block_sum(sum, sums));
+    const Cut cut = find_cut(row, histogram, params, static_cast<unsigned long long>(kMassUnit));
+    const float floor = params.min_p > 0.0f ? row.max + logf(params.min_p) : -INFINITY;
+    Best best{-INFINITY, kAll};
+    uint32_t seen = 0;
+    for (uint32_t base = 0; base < row.vocabulary; base += kThreads) {
+        const uint32_t token = base + threadIdx.x;
+        const bool inside = token < row.vocabulary;
+        const float scaled = inside ? row.scaled(token) : -INFINITY;
+        const uint32_t key = ordered(scaled);
+        const bool tie = inside && key == cut.key;
+        bool kept = inside && scaled >= floor && key >= cut.key;
+        if (cut.ties != kAll) {
+            const uint32_t rank = rank_among_ties(tie, warps, seen);
+            if (tie && rank >= cut.ties) kept = false;
+        }
+        if (kept) best = better(best, {scaled + gumbel(params.seed, position, token), token});
+    }
+    return best;
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads) sample(const __grid_constant__ SampleLaunch p) {
     __shared__ Histogram histogram;
     __shared__ Best bests[32];
@@ -174,38 +217,14 @@ extern "C" __global__ void __launch_bounds__(kThreads) sample(const __grid_const
     const SampleParams params = p.params[blockIdx.x];
     Row row{p.logits + static_cast<size_t>(blockIdx.x) * p.stride, p.vocabulary, params.temperature, 0.0f, 0.0};
     const bool greedy = params.temperature <= 0.0f;
-    const bool keeps_all = params.top_k == kAll && params.top_p >= 1.0f && params.min_p <= 0.0f;
-    Cut cut{0, kAll};
-    float floor = -INFINITY;
-    if (!greedy && !keeps_all) {
-        float max = -INFINITY, sum = 0.0f;
-        for (uint32_t token = threadIdx.x; token < p.vocabulary; token += kThreads) max = fmaxf(max, row.scaled(token));
-        row.max = block_max(max, sums);
-        for (uint32_t token = threadIdx.x; token < p.vocabulary; token += kThreads) {
-            sum += expf(row.scaled(token) - row.max);
-        }
-        row.mass_scale = kMassUnit / static_cast<double>(block_sum(sum, sums));
-        cut = find_cut(row, histogram, params, static_cast<unsigned long long>(kMassUnit));
-        if (params.min_p > 0.0f) floor = row.max + logf(params.min_p);
-    }
     const uint32_t position = p.positions[blockIdx.x];
     Best best{-INFINITY, kAll};
-    uint32_t seen = 0;
-    for (uint32_t base = 0; base < p.vocabulary; base += kThreads) {
-        const uint32_t token = base + threadIdx.x;
-        const bool inside = token < p.vocabulary;
-        const float scaled = inside ? row.scaled(token) : -INFINITY;
-        bool kept = inside && scaled >= floor;
-        if (!greedy && !keeps_all) {
-            const uint32_t key = ordered(scaled);
-            const bool tie = inside && key == cut.key;
-            kept = kept && key >= cut.key;
-            if (cut.ties != kAll) {
-                const uint32_t rank = rank_among_ties(tie, warps, seen);
-                if (tie && rank >= cut.ties) kept = false;
-            }
-        }
-        if (kept) best = better(best, {greedy ? scaled : scaled + gumbel(params.seed, position, token), token});
+    if (greedy || (params.top_k == kAll && params.top_p >= 1.0f && params.min_p <= 0.0f)) {
+        row.visit_all([&](uint32_t token, float scaled) {
+            best = better(best, {greedy ? scaled : scaled + gumbel(params.seed, position, token), token});
+        });
+    } else {
+        best = best_of_kept(row, params, position, histogram, sums, warps);
     }
     best = block_best(best, bests);
     if (threadIdx.x == 0) {

@@ -32,6 +32,18 @@ pub enum KvPrecision {
     F8E4M3,
 }
 
+/// Who computes dense products.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProductChoice {
+    /// Whoever was faster when the weight was loaded.
+    #[default]
+    Fastest,
+    /// Our own kernels where there are some; for comparisons.
+    Own,
+    /// cuBLASLt; for comparisons.
+    Library,
+}
+
 /// What a GPU is opened with.
 #[derive(Clone, Debug, Default)]
 pub struct CudaOptions {
@@ -41,6 +53,8 @@ pub struct CudaOptions {
     pub kv: KvPrecision,
     /// Tokens of the largest step: products are tuned up to this many rows.
     pub max_step_tokens: usize,
+    /// Who computes dense products.
+    pub products: ProductChoice,
 }
 
 /// The first GPU of this machine.
@@ -91,7 +105,7 @@ impl CudaDevice {
         Ok(Self {
             functions: Functions::find(&modules)?,
             attention: Attention::new(&context, &modules, info.units)?,
-            products: Products::new(&context, &modules, info.units)?,
+            products: Products::new(&context, &modules, info.units, options.products)?,
             info,
             context,
             max_rows: options.max_step_tokens,
@@ -238,7 +252,6 @@ impl Kernels for CudaDevice {
         let weight = self.weight(op.weight)?;
         let product = Product {
             x: op.x,
-            weight: weight.buffer.address() as u64,
             bias: op.bias,
             out: op.out,
         };

@@ -20,7 +20,7 @@ mod module;
 mod tensor_map;
 mod transfer;
 
-pub use device::{CudaDevice, CudaOptions, KvPrecision};
+pub use device::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 pub use library::Absent;
 
 /// Opens the first GPU, or says why there is none to open.

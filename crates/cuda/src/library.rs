@@ -13,7 +13,7 @@ pub enum Absent {
     #[error("this build has no GPU kernels; run `cargo xtask kernels` and build again")]
     NoKernels,
     /// A library could not be opened.
-    #[error("{name} was not found; searched the loader's path and {}", list(.searched))]
+    #[error("{name} was not found; searched the loader's path{}", list(.searched))]
     NoLibrary {
         /// Which.
         name: &'static str,
@@ -39,11 +39,10 @@ pub enum Absent {
 }
 
 fn list(folders: &[PathBuf]) -> String {
-    folders
+    let names = folders
         .iter()
-        .map(|folder| folder.display().to_string())
-        .collect::<Vec<_>>()
-        .join(", ")
+        .map(|folder| format!(", {}", folder.display()));
+    names.collect()
 }
 
 /// Makes the driver and cuBLASLt loadable by name: opens them from `folders` when the loader does not know them.

@@ -64,9 +64,10 @@ struct Layer {
     gate_up: Weight,
     down: Weight,
     bias: Matrix,
-    keys: Matrix,
-    values: Matrix,
 }
+
+/// Keys and values of a layer.
+type Cache = (Matrix, Matrix);
 
 struct Step {
     batch: [Matrix; 4],
@@ -133,7 +134,13 @@ impl Step {
         })
     }
 
-    fn run(&mut self, device: &CudaDevice, dims: &Dims, layer: &mut Layer) -> Result<(), OpError> {
+    fn run(
+        &mut self,
+        device: &CudaDevice,
+        dims: &Dims,
+        layer: &Layer,
+        cache: &mut Cache,
+    ) -> Result<(), OpError> {
         let (kernels, heads) = (device.kernels(), dims.heads);
         self.normalise(device)?;
         kernels.linear(Linear {
@@ -160,12 +167,12 @@ impl Step {
             positions: self.positions.view(),
             table: self.table.view(),
             slots: self.slots.view(),
-            cache: KvCache::new(layer.keys.view_mut(), layer.values.view_mut()),
+            cache: KvCache::new(cache.0.view_mut(), cache.1.view_mut()),
         })?;
         let [starts, lengths, table_rows, page_table] = &self.batch;
         kernels.attend(Attend {
             query: query.into_view(),
-            cache: KvCache::new(layer.keys.view_mut(), layer.values.view_mut()),
+            cache: KvCache::new(cache.0.view_mut(), cache.1.view_mut()),
             batch: RaggedBatch {
                 starts: starts.view(),
                 lengths: lengths.view(),
@@ -210,31 +217,35 @@ impl Step {
 
 pub(crate) fn run(device: &CudaDevice) -> bool {
     for dims in &MODELS {
+        let qkv = dims.heads.query_width() + 2 * dims.heads.kv_width();
+        let layers: Vec<Layer> = (0..MEASURED as u64)
+            .map(|i| Layer {
+                qkv: weight(device, qkv, dims.hidden, i),
+                output: weight(device, dims.hidden, dims.heads.query_width(), i),
+                gate_up: weight(device, 2 * dims.inner, dims.hidden, i),
+                down: weight(device, dims.hidden, dims.inner, i),
+                bias: Matrix::floats(device, 1, qkv, DType::BF16, &repeated(qkv, i)),
+            })
+            .collect();
         for (rows, length) in [(1, 1088), (8, 1088), (64, 1536), (256, 1536)] {
-            measure(device, dims, rows, length);
+            measure(device, dims, &layers, rows, length);
         }
     }
     true
 }
 
-fn measure(device: &CudaDevice, dims: &Dims, rows: usize, length: usize) {
+fn measure(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, length: usize) {
     let heads = dims.heads;
     let qkv = heads.query_width() + 2 * heads.kv_width();
     let slots = rows * length.div_ceil(PAGE) * PAGE;
-    let mut layers: Vec<Layer> = (0..MEASURED as u64)
-        .map(|i| Layer {
-            qkv: weight(device, qkv, dims.hidden, i),
-            output: weight(device, dims.hidden, heads.query_width(), i),
-            gate_up: weight(device, 2 * dims.inner, dims.hidden, i),
-            down: weight(device, dims.hidden, dims.inner, i),
-            bias: Matrix::floats(device, 1, qkv, DType::F32, &repeated(qkv, i)),
-            keys: Matrix::random(device, slots, heads.kv_width(), i),
-            values: Matrix::random(device, slots, heads.kv_width(), i + 9),
-        })
+    let cache = |seed| Matrix::random(device, slots, heads.kv_width(), seed);
+    let mut caches: Vec<Cache> = (0..MEASURED as u64)
+        .map(|i| (cache(i), cache(i + 9)))
         .collect();
     let mut step = Step::new(device, dims, rows, length);
     let us = time(device, 2 * MEASURED, |turn| {
-        step.run(device, dims, &mut layers[turn % MEASURED])
+        let which = turn % MEASURED;
+        step.run(device, dims, &layers[which], &mut caches[which])
     });
     let weights = 2 * dims.hidden * (qkv + heads.query_width() + 3 * dims.inner);
     let cache = 4 * rows * length * heads.kv_width();

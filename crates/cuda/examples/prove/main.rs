@@ -1,6 +1,6 @@
 //! Proves the GPU ops on a machine with a GPU: against their references, and against what the hardware could do.
 //!
-//! `prove [--libraries FOLDER]… PART…`, parts as listed in [`PARTS`]. Every part prints a table; the exit code is zero
+//! `prove [--libraries FOLDER]… [--own-products | --library-products] PART…`, parts as listed in [`PARTS`]. Every part prints a table; the exit code is zero
 //! when nothing was wrong.
 #![expect(
     clippy::print_stdout,
@@ -15,17 +15,18 @@ mod graphs;
 mod layers;
 mod narrow;
 mod products;
+mod profile;
 mod small;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cuda::{CudaDevice, CudaOptions};
+use cuda::{CudaDevice, CudaOptions, ProductChoice};
 
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 9] = [
+const PARTS: [(&str, Part); 10] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -35,15 +36,21 @@ const PARTS: [(&str, Part); 9] = [
     ("products", products::run),
     ("attention", attention::time),
     ("layers", layers::run),
+    ("profile", profile::run),
 ];
 
 fn main() -> ExitCode {
     let mut folders = Vec::new();
+    let mut products = ProductChoice::Fastest;
     let mut parts: Vec<(&str, Part)> = Vec::new();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         if word == "--libraries" {
             folders.extend(words.next().map(PathBuf::from));
+        } else if word == "--own-products" {
+            products = ProductChoice::Own;
+        } else if word == "--library-products" {
+            products = ProductChoice::Library;
         } else if let Some(part) = PARTS.iter().find(|(name, _)| *name == word) {
             parts.push(*part);
         } else {
@@ -55,6 +62,7 @@ fn main() -> ExitCode {
     let options = CudaOptions {
         library_folders: folders,
         max_step_tokens: 2048,
+        products,
         ..CudaOptions::default()
     };
     let device = match cuda::open(&options) {

@@ -1,6 +1,7 @@
 // A worker's share of the chunks: a contiguous run over (row, block of columns, chunk), equal for all workers to a chunk.
 #pragma once
 #include "../common/copy.cuh"
+#include "../common/shares.cuh"
 #include "chunks.cuh"
 
 // Begin and end of a worker's share in units, and the row in which it begins.
@@ -36,8 +37,9 @@ __device__ Share find_share(const AttendParams& p, uint32_t worker, uint32_t col
     }
     Share share{};
     share.total = total;
-    share.begin = static_cast<uint32_t>(static_cast<uint64_t>(total) * worker / p.workers);
-    share.end = static_cast<uint32_t>(static_cast<uint64_t>(total) * (worker + 1) / p.workers);
+    const Shares shares(total, p.workers);
+    share.begin = shares.begin(worker);
+    share.end = shares.begin(worker + 1);
     if (before <= share.begin && share.begin < before + mine) {
         uint32_t row = first;
         for (; row + 1 < last; ++row) {
@@ -55,32 +57,54 @@ __device__ Share find_share(const AttendParams& p, uint32_t worker, uint32_t col
     return share;
 }
 
+// Positions that a block of columns sees: from the oldest that any column sees to the end of what the last one sees, and
+// those in between that all of them see.
+struct Sight {
+    uint32_t oldest;
+    uint32_t end;
+    uint32_t whole_begin;
+    uint32_t whole_end;
+
+    __device__ static Sight of(const AttendParams& p, const Sequence& sequence, uint32_t block, uint32_t columns) {
+        if (sequence.fresh == 0) return {};
+        const uint32_t last = min(sequence.fresh * p.group, (block + 1) * columns) - 1;
+        Sight sight;
+        sight.whole_end = sequence.old() + block * columns / p.group + 1;
+        sight.end = sequence.old() + last / p.group + 1;
+        sight.oldest = sight.whole_end > p.window ? sight.whole_end - p.window : 0;
+        sight.whole_begin = sight.end > p.window ? sight.end - p.window : 0;
+        return sight;
+    }
+};
+
 // A place in the list of chunks.
 struct Cursor {
     uint32_t row;
     uint32_t row_offset;
     uint32_t block;
     uint32_t chunk;
+    uint32_t end_chunk;
     Sequence sequence;
     RowWork work;
+    Sight sight;
 
     // The first chunk that begins at or behind the share's begin.
-    __device__ void seek(const AttendParams& p, const Share& share, uint32_t columns) {
-        row = share.row;
-        row_offset = share.row_offset;
-        sequence = Sequence::load(p, row);
-        work = RowWork::of(p, sequence, columns);
-        const uint32_t within = share.begin - row_offset;
-        block = within / work.units;
-        const uint32_t unit = work.first_unit + within % work.units;
-        chunk = chunk_of_unit(unit);
-        if (first_unit_of(chunk) < unit) ++chunk;
-        settle(p, columns);
+    __device__ static Cursor seek(const AttendParams& p, const Share& share, uint32_t columns) {
+        Cursor cursor;
+        cursor.row = share.row;
+        cursor.row_offset = share.row_offset;
+        cursor.enter(p, columns);
+        const uint32_t within = share.begin - share.row_offset;
+        cursor.block = within / cursor.work.units;
+        const uint32_t unit = cursor.work.first_unit + within % cursor.work.units;
+        cursor.chunk = chunk_of_unit(unit);
+        cursor.sight = Sight::of(p, cursor.sequence, cursor.block, columns);
+        if (first_unit_of(cursor.chunk) < unit) cursor.advance(p, columns);
+        return cursor;
     }
 
     __device__ void advance(const AttendParams& p, uint32_t columns) {
-        ++chunk;
-        settle(p, columns);
+        if (++chunk >= end_chunk) *this = next_block(p, *this, columns);
     }
 
     // Where the row and block begin, and where the chunk begins, in units of all work.
@@ -88,26 +112,25 @@ struct Cursor {
     __device__ uint32_t place() const { return origin() + first_unit_of(chunk) - work.first_unit; }
     __device__ bool live(const AttendParams& p, const Share& share) const { return row < p.rows && place() < share.end; }
 
-    // Positions that any column of the block sees.
-    __device__ uint32_t oldest(const AttendParams& p, uint32_t columns) const {
-        const uint32_t reach = sequence.old() + block * columns / p.group + 1;
-        return reach > p.window ? reach - p.window : 0;
-    }
-    __device__ uint32_t visible_end(const AttendParams& p, uint32_t columns) const {
-        const uint32_t last = min(sequence.fresh * p.group, (block + 1) * columns) - 1;
-        return sequence.old() + last / p.group + 1;
+private:
+    // Looks at a row.
+    __device__ void enter(const AttendParams& p, uint32_t columns) {
+        sequence = Sequence::load(p, row);
+        work = RowWork::of(p, sequence, columns);
+        block = 0;
+        end_chunk = work.end_chunk();
     }
 
-private:
-    __device__ void settle(const AttendParams& p, uint32_t columns) {
-        while (row < p.rows && chunk >= work.end_chunk()) {
-            if (++block >= work.blocks) {
-                row_offset += work.all();
-                sequence = Sequence::load(p, ++row);
-                work = RowWork::of(p, sequence, columns);
-                block = 0;
-            }
-            chunk = work.first_chunk();
+    // The first chunk of the next block of columns that has any. Rare, and out of the way of the loop.
+    __device__ __noinline__ static Cursor next_block(const AttendParams& p, Cursor cursor, uint32_t columns) {
+        ++cursor.block;
+        while (cursor.row < p.rows && cursor.block >= cursor.work.blocks) {
+            cursor.row_offset += cursor.work.all();
+            ++cursor.row;
+            cursor.enter(p, columns);
         }
+        cursor.chunk = cursor.work.first_chunk();
+        cursor.sight = Sight::of(p, cursor.sequence, cursor.block, columns);
+        return cursor;
     }
 };

@@ -21,6 +21,9 @@ struct AttendParams {
     uint32_t table_stride;
     uint32_t rows;
     uint32_t page_size;
+    // The power of two that a page has positions, where tiles of sixteen do not cross pages and heads are made of
+    // 16-byte pieces; else zero.
+    uint32_t page_shift;
     uint32_t query_heads;
     uint32_t kv_heads;
     uint32_t group;
@@ -59,9 +62,3 @@ struct Sequence {
     // Where the first new token stands.
     __device__ uint32_t old() const { return length - fresh; }
 };
-
-// A score times log2 e, bounded if asked.
-__device__ __forceinline__ float scaled_score(const AttendParams& p, float product) {
-    if (p.soft_cap > 0.0f) return p.soft_cap * tanhf(product * p.scale / p.soft_cap) * kLog2E;
-    return product * p.scale * kLog2E;
-}

@@ -14,6 +14,8 @@ struct Split {
     using Tile = SplitTile<kDim, Kv>;
     static constexpr int kGroups = kColumns / kGroupColumns;
     static constexpr int kStage = 2 * Tile::kBytes;
+    // From one tile of a warp to the next.
+    static constexpr uint32_t kStride = kWarps * kTile;
     // Two blocks a multiprocessor, one for the widest heads.
     static constexpr int kBlocks = kDim <= 128 ? 2 : 1;
     static constexpr int kRing = (kBlocks == 2 ? kHalfRoom : kWholeRoom) - static_cast<int>(sizeof(Meeting<kDim>));
@@ -21,7 +23,8 @@ struct Split {
     static constexpr int kStages = kFit < 6 ? kFit : 6;
     static_assert(kStages >= 2, "a tile is on its way while another is used");
 
-    // The tiles of this warp, in the order of its share, and the slot of this lane's position in the next one.
+    // The tiles of this warp, in the order of its share, and where the next one lies: the slot of its first position, or
+    // of this lane's position where tiles cross pages.
     struct Stream {
         Cursor cursor;
         uint32_t token;
@@ -29,71 +32,106 @@ struct Split {
         uint32_t slot;
         bool live;
 
-        __device__ void begin(const AttendParams& p, const Share& share, const Cursor& from) {
-            cursor = from;
-            open(p, share);
-            settle(p, share);
+        // Moves to the next tile from where `token` and `stop` are.
+        __device__ void settle(const AttendParams& p, const Share& share) {
+#pragma unroll 1
+            while (live && token >= stop) {
+                cursor.advance(p, kColumns);
+                open(p, share);
+            }
+            if (!live) return;
+            if (p.page_shift != 0) {
+                slot = (cursor.sequence.pages[token >> p.page_shift] << p.page_shift) + (token & (p.page_size - 1));
+                return;
+            }
+            const uint32_t position = token + threadIdx.x % kTile;
+            slot = kNoSlot;
+            if (position < cursor.sight.oldest || position >= cursor.sight.end) return;
+            slot = cursor.sequence.pages[position / p.page_size] * p.page_size + position % p.page_size;
         }
 
-        __device__ void advance(const AttendParams& p, const Share& share) {
-            token += kWarps * kTile;
-            settle(p, share);
+        __device__ void open(const AttendParams& p, const Share& share) {
+            live = cursor.live(p, share);
+            token = first_tile(cursor);
+            stop = tile_end(cursor);
         }
 
         // True when the tile holds nothing that this step stores.
         __device__ bool is_old() const { return token + kTile <= cursor.sequence.old(); }
 
-    private:
-        __device__ void open(const AttendParams& p, const Share& share) {
-            live = cursor.live(p, share);
-            if (!live) return;
-            token = first_tile(p, cursor);
-            stop = tile_end(p, cursor);
-        }
-
-        __device__ void settle(const AttendParams& p, const Share& share) {
-            while (live && token >= stop) {
-                cursor.advance(p, kColumns);
-                open(p, share);
+        __device__ void load(const AttendParams& p, uint8_t* stage, uint32_t head) const {
+            if (p.page_shift == 0) {
+                Tile::load_slots(p, stage, slot, head);
+                return;
             }
-            slot = kNoSlot;
-            if (!live) return;
-            const uint32_t position = token + threadIdx.x % kTile;
-            if (position < cursor.oldest(p, kColumns) || position >= cursor.visible_end(p, kColumns)) return;
-            slot = cursor.sequence.pages[position / p.page_size] * p.page_size + position % p.page_size;
+            const uint32_t begin = cursor.sight.oldest > token ? cursor.sight.oldest - token : 0;
+            Tile::load_run(p, stage, slot, head, begin, min(cursor.sight.end - token, static_cast<uint32_t>(kTile)));
         }
     };
 
     // The first position of this warp's first tile of a chunk that anybody sees, and the end of what is seen of it.
-    __device__ static uint32_t first_tile(const AttendParams& p, const Cursor& cursor) {
+    __device__ static uint32_t first_tile(const Cursor& cursor) {
         const uint32_t first = first_unit_of(cursor.chunk) * kUnit + threadIdx.x / 32 * kTile;
-        const uint32_t oldest = cursor.oldest(p, kColumns);
-        if (first + kTile > oldest) return first;
-        return first + (oldest - first) / (kWarps * kTile) * (kWarps * kTile);
+        if (first + kTile > cursor.sight.oldest) return first;
+        return first + (cursor.sight.oldest - first) / kStride * kStride;
     }
-    __device__ static uint32_t tile_end(const AttendParams& p, const Cursor& cursor) {
-        return min(first_unit_of(cursor.chunk + 1) * kUnit, cursor.visible_end(p, kColumns));
+    __device__ static uint32_t tile_end(const Cursor& cursor) {
+        return min(first_unit_of(cursor.chunk + 1) * kUnit, cursor.sight.end);
     }
 
     uint8_t* ring;
     Meeting<kDim>* meeting;
     uint32_t head;
     Stream stream;
+    // Stages that are loaded next and used next, and how many are on their way.
     uint32_t loading;
     uint32_t using_;
+    uint32_t ahead;
+    bool waited;
+    bool has_query;
     uint32_t query[kGroups][kDim / 16][2];
     float sums[kDim / 16][kGroups][4];
     float maxima[kGroups][2];
     float totals[kGroups][2];
 
-    // Starts the copies of the next tile, if there is one.
-    __device__ void load_next(const AttendParams& p, const Share& share) {
-        if (stream.live) {
-            Tile::load(p, ring + loading * kStage, stream.slot, head);
-            stream.advance(p, share);
+    __device__ Split(const AttendParams& p, const Share& share, const Cursor& first, uint8_t* shared) {
+        ring = shared + threadIdx.x / 32 * kStages * kStage;
+        meeting = reinterpret_cast<Meeting<kDim>*>(shared + kWarps * kStages * kStage);
+        head = blockIdx.x % p.kv_heads;
+        loading = using_ = ahead = 0;
+        waited = has_query = false;
+        stream.cursor = first;
+        stream.open(p, share);
+        stream.settle(p, share);
+    }
+
+    __device__ void wait_once() {
+        if (!waited) wait_for_predecessor();
+        waited = true;
+    }
+
+    // Keeps the ring full, then waits for the tile that is used next; the row's queries come with its first tile.
+    __device__ void await_tile(const AttendParams& p, const Share& share, const Cursor& cursor) {
+        // Everyone is done with the tile used last.
+        __syncwarp();
+#pragma unroll 1
+        for (; ahead < kStages; ++ahead) {
+            if (stream.live) {
+                if (!waited && !stream.is_old()) wait_once();
+                stream.load(p, ring + loading * kStage, head);
+                stream.token += kStride;
+                stream.settle(p, share);
+            }
+            commit_copies();
+            loading = loading + 1 == kStages ? 0 : loading + 1;
         }
-        commit_copies();
-        loading = loading + 1 == kStages ? 0 : loading + 1;
+        if (!has_query) {
+            wait_once();
+            load_query(p, cursor);
+            has_query = true;
+        }
+        wait_copies<kStages - 1>();
+        __syncwarp();
     }
 
     // Queries as the second factor of a product: this lane has column `lane / 4` of each group.
@@ -149,25 +187,25 @@ struct Split {
     }
 
     __device__ void use_tile(const AttendParams& p, const Cursor& cursor, uint32_t token, uint32_t address) {
-        float scores[kGroups][4] = {};
+        float scores[kGroups][4];
         Tile::score(address, query, scores);
-        const uint32_t earliest = cursor.sequence.old() + cursor.block * kColumns / p.group;
-        const uint32_t end = cursor.visible_end(p, kColumns);
-        const bool whole = token + kTile <= earliest + 1 && token >= end - min(p.window, end);
+        if (p.soft_cap > 0.0f) {
+            const float inner = p.scale / p.soft_cap, outer = p.soft_cap / p.scale;
 #pragma unroll
-        for (int group = 0; group < kGroups; ++group) {
+            for (int group = 0; group < kGroups; ++group) {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) scores[group][i] = scaled_score(p, scores[group][i]);
+                for (int i = 0; i < 4; ++i) scores[group][i] = outer * tanhf(scores[group][i] * inner);
+            }
         }
-        if (!whole) hide(p, cursor, token, scores);
+        if (token < cursor.sight.whole_begin || token + kTile > cursor.sight.whole_end) hide(p, cursor, token, scores);
         uint32_t weights[kGroups][2];
 #pragma unroll
-        for (int group = 0; group < kGroups; ++group) weigh(group, scores[group], weights[group]);
+        for (int group = 0; group < kGroups; ++group) weigh(p.scale * kLog2E, group, scores[group], weights[group]);
         Tile::mix(address + Tile::kBytes, weights, sums);
     }
 
     // Scores become weights relative to the largest so far; what was summed before shrinks with it.
-    __device__ void weigh(int group, float (&scores)[4], uint32_t (&weights)[2]) {
+    __device__ void weigh(float scale, int group, float (&scores)[4], uint32_t (&weights)[2]) {
         bool grew = false;
         float kept[2];
 #pragma unroll
@@ -177,12 +215,12 @@ struct Split {
             for (int offset = 4; offset < 32; offset *= 2) {
                 largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, offset));
             }
-            largest = fmaxf(largest, maxima[group][i]);
+            largest = fmaxf(largest * scale, maxima[group][i]);
             grew = grew || largest > maxima[group][i];
             kept[i] = power_of_two(maxima[group][i] - largest);
             maxima[group][i] = largest;
-            scores[i] = power_of_two(scores[i] - largest);
-            scores[i + 2] = power_of_two(scores[i + 2] - largest);
+            scores[i] = power_of_two(scores[i] * scale - largest);
+            scores[i + 2] = power_of_two(scores[i + 2] * scale - largest);
             totals[group][i] = totals[group][i] * kept[i] + (scores[i] + scores[i + 2]);
         }
         if (__any_sync(kAllLanes, grew)) {
@@ -198,13 +236,13 @@ struct Split {
 
     // Goes over this warp's tiles of a chunk.
     __device__ void use_chunk(const AttendParams& p, const Share& share, const Cursor& cursor) {
-        const uint32_t stop = tile_end(p, cursor);
-        for (uint32_t token = first_tile(p, cursor); token < stop; token += kWarps * kTile) {
-            wait_copies<kStages - 2>();
-            __syncwarp();
-            load_next(p, share);
+        const uint32_t stop = tile_end(cursor);
+#pragma unroll 1
+        for (uint32_t token = first_tile(cursor); token < stop; token += kStride) {
+            await_tile(p, share, cursor);
             use_tile(p, cursor, token, shared_address(ring + using_ * kStage));
             using_ = using_ + 1 == kStages ? 0 : using_ + 1;
+            --ahead;
         }
     }
 
@@ -217,8 +255,8 @@ struct Split {
 #pragma unroll
             for (int offset = 4; offset < 32; offset *= 2) total += __shfl_xor_sync(kAllLanes, total, offset);
             if (lane < 4) {
-                meeting->maxima[warp][lane * 2 + i] = maxima[group][i];
-                meeting->totals[warp][lane * 2 + i] = total;
+                meeting->maxima[lane * 2 + i][warp] = maxima[group][i];
+                meeting->totals[lane * 2 + i][warp] = total;
             }
         }
 #pragma unroll

@@ -27,30 +27,73 @@ struct SplitTile {
         return row * kRowBytes + turned * 16;
     }
 
-    // Starts the copies of keys and values; lane l knows the slot of position l % 16.
-    __device__ static void load(const AttendParams& p, uint8_t* stage, uint32_t slot, uint32_t head) {
+    // Rows that a warp copies at once.
+    static constexpr int kRows = 32 / kPieces;
+
+    // As `place`, for row `first + lane / kPieces` and piece `lane % kPieces`; `first` is known when compiling.
+    __device__ static uint32_t place_of_lane(uint32_t first) {
+        const uint32_t lane = threadIdx.x % 32, row = lane / kPieces, piece = lane % kPieces;
+        const uint32_t turned = kPieces >= 8 ? (piece ^ row) ^ (first & 7) : piece ^ ((row >> 1) & 3);
+        return (first + row) * kRowBytes + turned * 16;
+    }
+
+    // Starts the copies of sixteen slots in a row, of which those in [begin, end) are seen.
+    __device__ static void load_run(const AttendParams& p, uint8_t* stage, uint32_t slot, uint32_t head, uint32_t begin,
+                                    uint32_t end) {
+        const uint32_t lane = threadIdx.x % 32, head_bytes = p.head_dim * kElement;
+        const uint32_t slot_bytes = p.kv_heads * head_bytes, row = lane / kPieces, piece = lane % kPieces;
+        if (piece * 16 >= head_bytes) return;
+        const size_t offset = static_cast<size_t>(slot) * slot_bytes + row * slot_bytes + head * head_bytes + piece * 16;
+        const uint8_t* keys = static_cast<const uint8_t*>(p.keys) + offset;
+        const uint8_t* values = static_cast<const uint8_t*>(p.values) + offset;
+        const uint32_t to = shared_address(stage);
+        if (begin == 0 && end == kTile) {
+#pragma unroll
+            for (int first = 0; first < kTile; first += kRows) {
+                copy16(to + place_of_lane(first), keys);
+                copy16(to + kBytes + place_of_lane(first), values);
+                keys += kRows * slot_bytes;
+                values += kRows * slot_bytes;
+            }
+            return;
+        }
+#pragma unroll
+        for (int first = 0; first < kTile; first += kRows) {
+            const bool seen = first + row >= begin && first + row < end;
+            copy16(to + place_of_lane(first), seen ? keys : p.keys, seen);
+            copy16(to + kBytes + place_of_lane(first), seen ? values : p.values, seen);
+            keys += kRows * slot_bytes;
+            values += kRows * slot_bytes;
+        }
+    }
+
+    // Starts the copies of sixteen slots anywhere; lane l knows that of position l % 16. Out of the way of the loop.
+    __device__ __noinline__ static void load_slots(const AttendParams& p, uint8_t* stage, uint32_t slot, uint32_t head) {
         const uint32_t lane = threadIdx.x % 32, head_bytes = p.head_dim * kElement;
         const uint8_t* keys = static_cast<const uint8_t*>(p.keys) + head * head_bytes;
         const uint8_t* values = static_cast<const uint8_t*>(p.values) + head * head_bytes;
         const size_t slot_bytes = static_cast<size_t>(p.kv_heads) * head_bytes;
-        const size_t odd = head_bytes | reinterpret_cast<size_t>(p.keys) | reinterpret_cast<size_t>(p.values);
-        if (odd % 16 != 0) {
+        if (!is_even(p)) {
             load_elements(p, stage, slot, keys, values);
             return;
         }
-        constexpr int kRows = 32 / kPieces;
         const uint32_t piece = lane % kPieces, to = shared_address(stage);
 #pragma unroll
         for (int first = 0; first < kTile; first += kRows) {
-            const uint32_t row = first + lane / kPieces;
-            const uint32_t from = __shfl_sync(kAllLanes, slot, row);
+            const uint32_t from = __shfl_sync(kAllLanes, slot, first + lane / kPieces);
             const bool seen = from != kNoSlot;
             const size_t offset = (seen ? from * slot_bytes : 0) + piece * 16;
             if (piece * 16 < head_bytes) {
-                copy16(to + place(row, piece), keys + offset, seen);
-                copy16(to + kBytes + place(row, piece), values + offset, seen);
+                copy16(to + place_of_lane(first), keys + offset, seen);
+                copy16(to + kBytes + place_of_lane(first), values + offset, seen);
             }
         }
+    }
+
+    // True when heads are made of 16-byte pieces.
+    __device__ static bool is_even(const AttendParams& p) {
+        const size_t bits = p.head_dim * kElement | reinterpret_cast<size_t>(p.keys) | reinterpret_cast<size_t>(p.values);
+        return bits % 16 == 0;
     }
 
     // Heads whose rows are not made of 16-byte pieces.
@@ -88,34 +131,46 @@ struct SplitTile {
         }
     }
 
-    // scores += K·Qᵀ: rows are positions.
+    // scores = K·Qᵀ: rows are positions. Four sums in turn, so that no product waits for the one before.
     template <int kGroups>
     __device__ static void score(uint32_t keys, const uint32_t (&query)[kGroups][kDim / 16][2], float (&scores)[kGroups][4]) {
+        constexpr int kSums = kGroups == 1 ? 4 : 2;
         const uint32_t lane = threadIdx.x % 32, row = lane % 8 + (lane / 8 % 2) * 8;
+        const uint32_t first = place(row, lane / 16);
+        float sums[kSums][kGroups][4] = {};
+        const auto add = [&](int step, const uint32_t (&a)[4]) {
+#pragma unroll
+            for (int group = 0; group < kGroups; ++group) {
+                multiply(sums[step % kSums][group], a, query[group][step][0], query[group][step][1]);
+            }
+        };
         if constexpr (kNarrow) {
 #pragma unroll
             for (int step = 0; step < kDim / 16; step += 2) {
                 uint32_t bytes[4];
-                load_matrices(bytes, keys + place(row, step + lane / 16));
+                load_matrices(bytes, keys + (first ^ step * 16));
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     const uint32_t a[4] = {widen_fp8(bytes[2 * half]), widen_fp8(bytes[2 * half + 1]),
                                            widen_fp8(bytes[2 * half] >> 16), widen_fp8(bytes[2 * half + 1] >> 16)};
-#pragma unroll
-                    for (int group = 0; group < kGroups; ++group) {
-                        multiply(scores[group], a, query[group][step + half][0], query[group][step + half][1]);
-                    }
+                    add(step + half, a);
                 }
             }
         } else {
 #pragma unroll
             for (int step = 0; step < kDim / 16; ++step) {
                 uint32_t a[4];
-                load_matrices(a, keys + place(row, 2 * step + lane / 16));
+                load_matrices(a, keys + (first ^ step * 32));
+                add(step, a);
+            }
+        }
 #pragma unroll
-                for (int group = 0; group < kGroups; ++group) {
-                    multiply(scores[group], a, query[group][step][0], query[group][step][1]);
-                }
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                float sum = sums[0][group][i] + sums[1][group][i];
+                if constexpr (kSums == 4) sum += sums[2][group][i] + sums[3][group][i];
+                scores[group][i] = sum;
             }
         }
     }
@@ -123,14 +178,14 @@ struct SplitTile {
     // sums += Vᵀ·Pᵀ: rows are elements; row r of step k is element `element(k, r)`.
     template <int kGroups>
     __device__ static void mix(uint32_t values, const uint32_t (&weights)[kGroups][2], float (&sums)[kDim / 16][kGroups][4]) {
-        const uint32_t lane = threadIdx.x % 32, position = lane % 8 + lane / 16 * 8, odd = lane / 8 % 2;
+        const uint32_t lane = threadIdx.x % 32, odd = lane / 8 % 2;
         if constexpr (kNarrow) {
+            // Matrices: positions 0–7 and 8–15 of one piece, then of the next.
+            const uint32_t first = place(lane % 8 + odd * 8, lane / 16);
 #pragma unroll
             for (int step = 0; step < kDim / 16; step += 2) {
-                // Matrices: positions 0–7 and 8–15 of one piece, then of the next.
-                const uint32_t row = lane % 8 + odd * 8;
                 uint32_t bytes[4];
-                load_matrices_transposed(bytes, values + place(row, step + lane / 16));
+                load_matrices_transposed(bytes, values + (first ^ step * 16));
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     const uint32_t early = bytes[2 * half], late = bytes[2 * half + 1];
@@ -143,10 +198,11 @@ struct SplitTile {
                 }
             }
         } else {
+            const uint32_t first = place(lane % 8 + lane / 16 * 8, odd);
 #pragma unroll
             for (int step = 0; step < kDim / 16; ++step) {
                 uint32_t a[4];
-                load_matrices_transposed(a, values + place(position, 2 * step + odd));
+                load_matrices_transposed(a, values + (first ^ step * 32));
 #pragma unroll
                 for (int group = 0; group < kGroups; ++group) {
                     multiply(sums[step][group], a, weights[group][0], weights[group][1]);

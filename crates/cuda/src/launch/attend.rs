@@ -32,6 +32,7 @@ struct AttendParams {
     table_stride: u32,
     rows: u32,
     page_size: u32,
+    page_shift: u32,
     query_heads: u32,
     kv_heads: u32,
     group: u32,
@@ -170,6 +171,19 @@ fn tiles_take(op: &Attend<'_>) -> bool {
         && even(op.cache.values().address())
 }
 
+/// The logarithm of the page size where sixteen positions never cross a page and heads can be copied by pieces.
+fn page_shift(op: &Attend<'_>) -> u32 {
+    let size = op.batch.page_size;
+    let bits = (op.heads.dim * op.cache.dtype().size())
+        | op.cache.keys().address() as usize
+        | op.cache.values().address() as usize;
+    if size >= 16 && size.is_power_of_two() && bits.is_multiple_of(16) {
+        size.ilog2()
+    } else {
+        0
+    }
+}
+
 impl CudaDevice {
     pub(crate) fn launch_attend(&self, op: &Attend<'_>) -> Result<(), OpError> {
         let shape = Shape::of(op);
@@ -218,6 +232,7 @@ impl CudaDevice {
             table_stride: op.batch.page_table.stride() as u32,
             rows: op.batch.rows() as u32,
             page_size: op.batch.page_size as u32,
+            page_shift: page_shift(op),
             query_heads: op.heads.query as u32,
             kv_heads: op.heads.kv as u32,
             group: op.heads.group() as u32,

@@ -37,16 +37,17 @@ struct CountParams {
     count: u32,
 }
 
+/// Rows by index; the kernel that products are timed beside, too.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct GatherParams {
-    x: u64,
-    indices: u64,
-    out: u64,
-    x_stride: u32,
-    out_stride: u32,
-    width: u32,
-    pieces: u32,
+pub(crate) struct GatherParams {
+    pub(crate) x: u64,
+    pub(crate) indices: u64,
+    pub(crate) out: u64,
+    pub(crate) x_stride: u32,
+    pub(crate) out_stride: u32,
+    pub(crate) width: u32,
+    pub(crate) pieces: u32,
 }
 
 #[derive(Clone, Copy)]

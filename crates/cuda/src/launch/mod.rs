@@ -1,7 +1,7 @@
 //! One launcher per op: checks, grid, parameters.
 
 pub(crate) mod attend;
-mod gather;
+pub(crate) mod gather;
 mod logits;
 mod norm;
 mod rope;

@@ -54,7 +54,7 @@ struct Descriptors {
 
 impl Descriptors {
     /// The library counts columns first: outᵀ `[out, rows]` = weight (stored `[in, out]`, transposed) · xᵀ `[in, rows]`.
-    fn new(product: &Product<'_>, bias: Option<u64>) -> Result<Self, DeviceError> {
+    fn new(product: &Product<'_>) -> Result<Self, DeviceError> {
         let (rows, inner, outer) = (product.x.rows(), product.x.cols(), product.out.cols());
         let mut all = Self {
             operation: std::ptr::null_mut(),
@@ -81,7 +81,8 @@ impl Descriptors {
                 lt::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_TRANSA,
                 &transposed,
             )?;
-            if let Some(address) = bias {
+            if let Some(bias) = &product.bias {
+                let address = bias.address() as u64;
                 let epilogue = lt::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
                 all.set(
                     lt::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_EPILOGUE,
@@ -157,14 +158,14 @@ impl Blas {
         })
     }
 
-    /// Enqueues a product; `bias` is of the type of the results.
+    /// Enqueues a product with the weight at this address; a bias is of the type of the results.
     pub(crate) fn enqueue(
         &self,
         product: &Product<'_>,
-        bias: Option<u64>,
+        weight: u64,
         algorithm: &Algorithm,
     ) -> Result<(), DeviceError> {
-        let descriptors = Descriptors::new(product, bias)?;
+        let descriptors = Descriptors::new(product)?;
         let (one, zero) = (1.0f32, 0.0f32);
         let out = product.out.address().cast::<std::ffi::c_void>();
         // SAFETY: shapes were described from the views themselves; all addresses are device memory.
@@ -173,7 +174,7 @@ impl Blas {
                 self.handle,
                 descriptors.operation,
                 (&raw const one).cast(),
-                product.weight as *const _,
+                weight as *const _,
                 descriptors.weight,
                 product.x.address().cast(),
                 descriptors.x,
@@ -197,8 +198,7 @@ impl Blas {
         product: &Product<'_>,
         most: usize,
     ) -> Result<Vec<Algorithm>, DeviceError> {
-        let bias = product.bias.as_ref().map(|bias| bias.address() as u64);
-        let descriptors = Descriptors::new(product, bias)?;
+        let descriptors = Descriptors::new(product)?;
         let mut preference = std::ptr::null_mut();
         // SAFETY: a valid out-pointer.
         let made = unsafe { lt::cublasLtMatmulPreferenceCreate(&raw mut preference) };

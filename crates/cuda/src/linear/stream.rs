@@ -100,28 +100,36 @@ impl Stream {
         })
     }
 
-    /// Ways to compute a product of so many rows.
+    /// Ways to compute a product of so many rows: all multiprocessors in equal shares, or each tile whole or in a few
+    /// parts.
     pub(crate) fn variants(&self, rows: usize, outputs: usize) -> Vec<Variant> {
-        let Some(&(most, _)) = VARIANTS.iter().find(|(most, _)| *most >= rows) else {
-            return Vec::new();
-        };
-        let fitting = VARIANTS.iter().filter(|(rows, _)| *rows == most);
-        fitting
-            .flat_map(|&(rows, groups)| {
-                let tiles = outputs.div_ceil(64 * groups);
-                let shared = Variant {
-                    rows,
-                    groups,
-                    blocks: self.units,
-                };
-                let whole = (tiles < self.units).then_some(Variant {
-                    blocks: tiles,
-                    ..shared
-                });
-                std::iter::once(shared).chain(whole)
-            })
-            .filter(|variant| outputs.div_ceil(64 * variant.groups) <= MOST_TILES)
-            .collect()
+        let most = VARIANTS
+            .iter()
+            .map(|variant| variant.0)
+            .find(|&most| most >= rows);
+        let fitting = VARIANTS.iter().filter(|variant| Some(variant.0) == most);
+        let mut variants = Vec::new();
+        for &(rows, groups) in fitting {
+            let tiles = outputs.div_ceil(64 * groups);
+            if tiles > MOST_TILES {
+                continue;
+            }
+            let even = if tiles > self.units {
+                vec![tiles.div_ceil(tiles.div_ceil(self.units))]
+            } else {
+                (1..=4)
+                    .map(|parts| parts * tiles)
+                    .filter(|&blocks| blocks <= self.units)
+                    .collect()
+            };
+            let blocks = std::iter::once(self.units).chain(even);
+            variants.extend(blocks.map(|blocks| Variant {
+                rows,
+                groups,
+                blocks,
+            }));
+        }
+        variants
     }
 
     /// Enqueues a product; `maps` are the weight's, and rows of `x` are made of 16-byte pieces.

@@ -65,11 +65,23 @@ impl Modules {
         name: &str,
         bytes: usize,
     ) -> Result<Function, DeviceError> {
+        use sys::CUfunction_attribute as Attribute;
         let function = self.find(name)?;
-        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        // SAFETY: a loaded function.
-        let result = unsafe { sys::cuFuncSetAttribute(function.0, attribute, bytes as i32) };
-        check(result, "asking for shared memory")?;
+        for (attribute, value) in [
+            (
+                Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                bytes as i32,
+            ),
+            // All of it, or a second block might not fit.
+            (
+                Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                100,
+            ),
+        ] {
+            // SAFETY: a loaded function.
+            let result = unsafe { sys::cuFuncSetAttribute(function.0, attribute, value) };
+            check(result, "asking for shared memory")?;
+        }
         Ok(function)
     }
 }

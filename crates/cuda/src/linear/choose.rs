@@ -1,0 +1,194 @@
+//! Which way a product goes: all are timed when a weight of a new shape is loaded.
+//!
+//! As in a step, products take turns with a small kernel that makes their inputs, and every product reads another weight,
+//! so that none is found in the cache and kernels overlap as they will.
+
+use std::sync::PoisonError;
+
+use ops::DeviceError;
+use tensor::{Buffer, DType};
+
+use super::stream::weight_maps;
+use super::{
+    BUCKETS, Choice, DeviceWeight, MOST_WIDE, Product, Products, Shape, Way, blas, none_found,
+};
+use crate::device::ProductChoice;
+use crate::event::Event;
+use crate::launch::gather::GatherParams;
+use crate::launch::{Grid, launch};
+use crate::memory::allocate;
+
+/// Bytes of weights that take turns, and the most weights that do.
+const TURNS: usize = 160 << 20;
+const MOST_TURNS: usize = 16;
+/// The fewest products that are timed at once.
+const FEWEST: usize = 3;
+/// Timings of each way; the shortest counts.
+const REPEATS: usize = 3;
+
+/// Weights of one shape that take turns, and what their inputs are made from.
+struct Bench<'w> {
+    weights: Vec<&'w DeviceWeight>,
+    source: &'w Buffer,
+    indices: &'w Buffer,
+}
+
+impl Products {
+    /// Times all ways for a weight of a new shape, `[outputs, inputs]`, with up to `most_rows` rows.
+    pub(super) fn choose(
+        &self,
+        weight: &DeviceWeight,
+        (outputs, inputs): (usize, usize),
+        most_rows: usize,
+    ) -> Result<(), DeviceError> {
+        let largest = BUCKETS.into_iter().find(|&bucket| bucket >= most_rows);
+        let largest = largest.unwrap_or(BUCKETS[BUCKETS.len() - 1]);
+        if self.knows(outputs, inputs, largest) {
+            return Ok(());
+        }
+        let room = |bytes| allocate(&self.context, bytes, "choosing ways");
+        let (source, x) = (room(2 * largest * inputs)?, room(2 * largest * inputs)?);
+        let indices = room(4 * largest)?;
+        let others = self.others(outputs, inputs)?;
+        let bench = Bench {
+            weights: std::iter::once(weight).chain(&others).collect(),
+            source: &source,
+            indices: &indices,
+        };
+        for (limit, dtype) in [(largest, DType::BF16), (largest.min(MOST_WIDE), DType::F32)] {
+            let mut out = room(limit * outputs * dtype.size())?;
+            for rows in BUCKETS.into_iter().take_while(|&rows| rows <= limit) {
+                let product = Product {
+                    x: x.view(0, rows, inputs, DType::BF16),
+                    bias: None,
+                    out: out.view_mut(0, rows, outputs, dtype),
+                };
+                let choice = self.fastest(&product, &bench)?;
+                self.chosen
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(Shape::of(&product), choice);
+            }
+        }
+        Ok(())
+    }
+
+    fn knows(&self, outputs: usize, inputs: usize, bucket: usize) -> bool {
+        let shape = Shape {
+            outputs,
+            inputs,
+            bucket,
+            wide: false,
+            bias: false,
+        };
+        let chosen = self.chosen.lock();
+        chosen
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains_key(&shape)
+    }
+
+    /// Enough weights of the shape that the cache does not hold them all.
+    fn others(&self, outputs: usize, inputs: usize) -> Result<Vec<DeviceWeight>, DeviceError> {
+        let bytes = 2 * outputs * inputs;
+        let count = (TURNS / bytes.max(1)).min(MOST_TURNS - 1);
+        (0..count)
+            .map(|_| {
+                let buffer = allocate(&self.context, bytes, "choosing ways")?;
+                let maps = weight_maps(buffer.address() as u64, outputs, inputs)?;
+                Ok(DeviceWeight { buffer, maps })
+            })
+            .collect()
+    }
+
+    fn fastest(&self, product: &Product<'_>, bench: &Bench<'_>) -> Result<Choice, DeviceError> {
+        let variants = self.stream.variants(product.x.rows(), product.out.cols());
+        let own = shortest(variants, |&variant| {
+            self.time(product, bench, &Way::Stream(variant))
+        });
+        let algorithms = self.blas.candidates(product, blas::CANDIDATES)?;
+        let blas = shortest(algorithms, |&algorithm| {
+            self.time(product, bench, &Way::Blas(algorithm))
+        });
+        let times = [
+            own.map_or(f32::INFINITY, |(time, _)| time),
+            blas.map_or(f32::INFINITY, |(time, _)| time),
+        ];
+        let way = match (own, blas) {
+            (Some((_, variant)), _) if self.prefers_own(times) => Way::Stream(variant),
+            (_, Some((_, algorithm))) => Way::Blas(algorithm),
+            _ => return Err(none_found(&Shape::of(product))),
+        };
+        Ok(Choice {
+            way,
+            own: times[0],
+            blas: times[1],
+        })
+    }
+
+    fn prefers_own(&self, [own, blas]: [f32; 2]) -> bool {
+        match self.choice {
+            ProductChoice::Fastest => own <= blas,
+            ProductChoice::Own => true,
+            ProductChoice::Library => false,
+        }
+    }
+
+    /// Milliseconds of one product and its neighbour.
+    fn time(
+        &self,
+        product: &Product<'_>,
+        bench: &Bench<'_>,
+        way: &Way,
+    ) -> Result<f32, DeviceError> {
+        let (before, after) = (
+            Event::new(&self.context, true)?,
+            Event::new(&self.context, true)?,
+        );
+        let turns = bench.weights.len().max(FEWEST);
+        let mut shortest = f32::INFINITY;
+        for _ in 0..=REPEATS {
+            before.record()?;
+            for turn in 0..turns {
+                self.make_inputs(product, bench)?;
+                self.run_way(product, bench.weights[turn % bench.weights.len()], way)?;
+            }
+            after.record()?;
+            after.wait()?;
+            shortest = shortest.min(after.since(&before)?);
+        }
+        Ok(shortest / turns as f32)
+    }
+
+    fn make_inputs(&self, product: &Product<'_>, bench: &Bench<'_>) -> Result<(), DeviceError> {
+        let (rows, inputs) = (product.x.rows(), product.x.cols());
+        let params = GatherParams {
+            x: bench.source.address() as u64,
+            indices: bench.indices.address() as u64,
+            out: product.x.address() as u64,
+            x_stride: inputs as u32,
+            out_stride: inputs as u32,
+            width: inputs as u32,
+            pieces: 1,
+        };
+        // SAFETY: the struct of the kernel; all indices are zero, and both matrices have that row.
+        unsafe {
+            launch(
+                &self.context,
+                self.neighbour,
+                Grid::line(rows, 128),
+                &params,
+            )
+        }
+    }
+}
+
+/// The way that takes the shortest time; ways that fail do not count.
+fn shortest<W: Copy>(
+    ways: Vec<W>,
+    time: impl Fn(&W) -> Result<f32, DeviceError>,
+) -> Option<(f32, W)> {
+    let timed = ways
+        .into_iter()
+        .filter_map(|way| Some((time(&way).ok()?, way)));
+    timed.min_by(|a, b| a.0.total_cmp(&b.0))
+}
