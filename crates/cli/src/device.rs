@@ -53,6 +53,7 @@ fn cuda_options(parsed: &Parsed, env: &Env) -> CudaOptions {
             cuda::KvPrecision::BF16
         },
         max_step_tokens: chunk.saturating_add(rows) as usize,
+        ..CudaOptions::default()
     }
 }
 
