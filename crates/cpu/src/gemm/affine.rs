@@ -15,6 +15,8 @@ pub(crate) struct AffineTiles {
     pub(super) rows: usize,
     pub(super) cols: usize,
     pub(super) bits: u8,
+    /// Bits that the largest quant needs: 4, 7 or 8.
+    pub(super) used_bits: u8,
     pub(super) group: usize,
     pub(super) quants: Buffer,
     pub(super) scales: Lanes,
@@ -62,6 +64,11 @@ impl AffineTiles {
             rows,
             cols,
             bits: from.bits,
+            used_bits: match from.bits {
+                4 => 4,
+                _ if from.quants.iter().all(|&quant| quant < 128) => 7,
+                _ => 8,
+            },
             group,
             quants,
             scales: Lanes::new(&scales, store),

@@ -4,7 +4,7 @@ use super::affine::{AffineTiles, Minimum};
 use super::product::TileKernel;
 use crate::simd::{LANES, Simd};
 
-/// Bits of the quants, size of the groups and planes of the activations are fixed at compile time.
+/// Bits used of the quants, size of the groups and planes of the activations are fixed at compile time.
 pub(super) struct Int8<'a, const BITS: usize, const GROUP: usize, const PLANES: usize>(
     pub(super) &'a AffineTiles,
 );
@@ -16,7 +16,7 @@ impl<const BITS: usize, const GROUP: usize, const PLANES: usize> TileKernel
     unsafe fn tile<S: Simd, const R: usize>(&self, s: S, tile: usize, x: *const u8) -> [S::F; R] {
         let weight = self.0;
         let groups = weight.cols / GROUP;
-        let group_bytes = GROUP * LANES * BITS / 8;
+        let group_bytes = GROUP * LANES * if BITS == 4 { 1 } else { 2 } / 2;
         let mut quants = weight
             .quants
             .address()
@@ -41,7 +41,10 @@ impl<const BITS: usize, const GROUP: usize, const PLANES: usize> TileKernel
                         }
                     }
                     Minimum::Given(minimums) => {
-                        let minimum = minimums.load(s, group);
+                        let mut minimum = minimums.load(s, group);
+                        if BITS == 8 && S::CENTRE != 0 {
+                            minimum = s.mul_add(scale, s.splat(S::CENTRE as f32), minimum);
+                        }
                         for r in 0..R {
                             let scale = s.mul(scale, s.splat(scales.add(r).read_unaligned()));
                             sums[r] = s.mul_add(s.float(dots[r]), scale, sums[r]);
@@ -108,7 +111,12 @@ unsafe fn dots<
             let bytes = s.load_int(unsafe { &*vectors.add(vector) });
             for (plane, dots) in planes.iter_mut().enumerate() {
                 for (r, dot) in dots.iter_mut().enumerate() {
-                    *dot = s.dot8(*dot, bytes, row(plane, r, vector));
+                    let row = row(plane, r, vector);
+                    *dot = if BITS == 7 {
+                        s.dot7(*dot, bytes, row)
+                    } else {
+                        s.dot8(*dot, bytes, row)
+                    };
                 }
             }
         }

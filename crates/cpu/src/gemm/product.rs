@@ -60,15 +60,18 @@ impl Product<'_> {
 
     fn integers<const PLANES: usize>(&mut self, weight: &AffineTiles) {
         let sum = match weight.minimum {
+            Minimum::Zero(zero) if weight.used_bits == 8 => Sum::Times(zero - self.level.centre()),
             Minimum::Zero(zero) => Sum::Times(zero),
             Minimum::Given(_) => Sum::Scaled,
         };
         let blocks = self
             .memory
             .bytes::<PLANES>(self.x, weight.group, sum, self.level, self.team);
-        match (weight.bits, weight.group) {
+        match (weight.used_bits, weight.group) {
             (4, 32) => self.tiles(&Int8::<4, 32, PLANES>(weight), blocks),
             (4, 16) => self.tiles(&Int8::<4, 16, PLANES>(weight), blocks),
+            (7, 32) => self.tiles(&Int8::<7, 32, PLANES>(weight), blocks),
+            (7, 16) => self.tiles(&Int8::<7, 16, PLANES>(weight), blocks),
             (8, 32) => self.tiles(&Int8::<8, 32, PLANES>(weight), blocks),
             (8, 16) => self.tiles(&Int8::<8, 16, PLANES>(weight), blocks),
             other => unreachable!("bits and group {other:?} are refused when loading"),

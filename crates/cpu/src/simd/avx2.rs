@@ -108,6 +108,7 @@ impl Simd for Avx2 {
     type F = [__m256; 2];
     type I = [__m256i; 2];
     const ROWS: usize = 4;
+    const CENTRE: i32 = 128;
     const PAIRS: usize = 1;
 
     #[inline(always)]
@@ -318,22 +319,26 @@ impl Simd for Avx2 {
         both!(_mm256_madd_epi16, sums, ones)
     }
     #[inline(always)]
-    fn dot8(self, sums: Self::I, bytes: Self::I, row: i32) -> Self::I {
+    fn dot7(self, sums: Self::I, bytes: Self::I, row: i32) -> Self::I {
         let row = with_token!(_mm256_set1_epi32(row));
-        // The 128 that was taken from each byte: 128 · Σ row.
-        let offset = with_token!(_mm256_madd_epi16(
-            self.pairs_of_products(_mm256_set1_epi8(64), row),
-            _mm256_set1_epi16(2)
-        ));
+        let ones = with_token!(_mm256_set1_epi16(1));
         with_token!([
             _mm256_add_epi32(
                 sums[0],
-                _mm256_add_epi32(self.centred(bytes[0], row), offset)
+                _mm256_madd_epi16(self.pairs_of_products(bytes[0], row), ones)
             ),
             _mm256_add_epi32(
                 sums[1],
-                _mm256_add_epi32(self.centred(bytes[1], row), offset)
+                _mm256_madd_epi16(self.pairs_of_products(bytes[1], row), ones)
             )
+        ])
+    }
+    #[inline(always)]
+    fn dot8(self, sums: Self::I, bytes: Self::I, row: i32) -> Self::I {
+        let row = with_token!(_mm256_set1_epi32(row));
+        with_token!([
+            _mm256_add_epi32(sums[0], self.centred(bytes[0], row)),
+            _mm256_add_epi32(sums[1], self.centred(bytes[1], row))
         ])
     }
 }

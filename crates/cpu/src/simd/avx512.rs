@@ -67,6 +67,7 @@ impl Simd for Avx512 {
     type F = __m512;
     type I = __m512i;
     const ROWS: usize = 8;
+    const CENTRE: i32 = 0;
     const PAIRS: usize = 3;
 
     #[inline(always)]
@@ -239,6 +240,10 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn end_dot4(self, sums: Self::I) -> Self::I {
         sums
+    }
+    #[inline(always)]
+    fn dot7(self, sums: Self::I, bytes: Self::I, row: i32) -> Self::I {
+        self.dot4(sums, bytes, row)
     }
     #[inline(always)]
     fn dot8(self, sums: Self::I, bytes: Self::I, row: i32) -> Self::I {

@@ -83,6 +83,17 @@ impl Level {
         }
     }
 
+    /// What byte products take from each unsigned byte of eight bits.
+    pub(crate) fn centre(self) -> i32 {
+        match self.0 {
+            Kind::Portable => portable::Portable::CENTRE,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => avx2::Avx2::CENTRE,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => avx512::Avx512::CENTRE,
+        }
+    }
+
     /// Runs a kernel with this level's instructions.
     pub(crate) fn run<V: Vectorised>(self, kernel: V) -> V::Output {
         match self.0 {
@@ -115,6 +126,8 @@ pub(crate) trait Simd: Copy {
     type I: Copy;
     /// Activation rows that share one read of a weight.
     const ROWS: usize;
+    /// What [`Self::dot8`] takes from each unsigned byte.
+    const CENTRE: i32;
     /// Queries that share one read of a key or value, at most three.
     const PAIRS: usize;
 
@@ -170,7 +183,9 @@ pub(crate) trait Simd: Copy {
     fn dot4(self, sums: Self::I, bytes: Self::I, row: i32) -> Self::I;
     /// The sums as 32-bit integers.
     fn end_dot4(self, sums: Self::I) -> Self::I;
-    /// As [`Self::dot4`] for any unsigned bytes, signed ones above −128, sums at once as 32-bit integers.
+    /// As [`Self::dot4`] for unsigned bytes below 128, signed ones above −128, sums at once as 32-bit integers.
+    fn dot7(self, sums: Self::I, bytes: Self::I, row: i32) -> Self::I;
+    /// As [`Self::dot7`] for any unsigned bytes, of each of which [`Self::CENTRE`] is subtracted.
     fn dot8(self, sums: Self::I, bytes: Self::I, row: i32) -> Self::I;
 
     /// Up to fifteen floats and zeros.

@@ -36,6 +36,7 @@ impl Simd for Portable {
     type F = [f32; LANES];
     type I = [i32; LANES];
     const ROWS: usize = 4;
+    const CENTRE: i32 = 0;
     const PAIRS: usize = 1;
 
     #[inline(always)]
@@ -186,7 +187,11 @@ impl Simd for Portable {
         sums
     }
     #[inline(always)]
+    fn dot7(self, sums: Self::I, bytes: Self::I, row: i32) -> Self::I {
+        self.dot4(sums, bytes, row)
+    }
+    #[inline(always)]
     fn dot8(self, sums: Self::I, bytes: Self::I, row: i32) -> Self::I {
-        each(sums, bytes, |sum, bytes| sum + products(bytes, row))
+        self.dot4(sums, bytes, row)
     }
 }

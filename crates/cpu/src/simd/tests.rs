@@ -88,7 +88,12 @@ at_every_level! {
             let want = 127 * 3 * i32::from(byte) - 127 * i32::from(byte / 2);
             let mut ints = [0; LANES];
             s.store_int(s.dot8(s.splat_int(5), s.splat_int(bytes), row), &mut ints);
-            assert_eq!(ints, [want + 5; LANES]);
+            let of_row = 127 + 127 - 127 + 127;
+            assert_eq!(ints, [want + 5 - S::CENTRE * of_row; LANES]);
+            if byte < 128 {
+                s.store_int(s.dot7(s.splat_int(5), s.splat_int(bytes), row), &mut ints);
+                assert_eq!(ints, [want + 5; LANES]);
+            }
             if byte < 16 {
                 let mut sums = s.splat_int(0);
                 for _ in 0..8 { sums = s.dot4(sums, s.splat_int(bytes), row); }
