@@ -1,6 +1,6 @@
 //! Where the driver and cuBLASLt are found.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -47,8 +47,8 @@ fn list(folders: &[PathBuf]) -> String {
 
 /// Makes the driver and cuBLASLt loadable by name: opens them from `folders` when the loader does not know them.
 pub(crate) fn prepare(folders: &[PathBuf]) -> Result<(), Absent> {
-    need("libcuda.so.1", folders)?;
-    need("libcublasLt.so.13", folders)?;
+    need("libcuda.so.1", c"cuInit", folders)?;
+    need("libcublasLt.so.13", c"cublasLtCreate", folders)?;
     // SAFETY: both only try to open libraries.
     let (driver, blas) = unsafe {
         (
@@ -69,11 +69,12 @@ pub(crate) fn prepare(folders: &[PathBuf]) -> Result<(), Absent> {
     Ok(())
 }
 
-fn need(name: &'static str, folders: &[PathBuf]) -> Result<(), Absent> {
+/// A file of the right name that lacks `symbol` is a stand-in, not the library.
+fn need(name: &'static str, symbol: &CStr, folders: &[PathBuf]) -> Result<(), Absent> {
     let candidates =
         std::iter::once(PathBuf::from(name)).chain(folders.iter().map(|folder| folder.join(name)));
     for candidate in candidates {
-        if open_globally(&candidate) {
+        if open_globally(&candidate, symbol) {
             return Ok(());
         }
     }
@@ -83,10 +84,13 @@ fn need(name: &'static str, folders: &[PathBuf]) -> Result<(), Absent> {
     })
 }
 
-fn open_globally(path: &Path) -> bool {
+fn open_globally(path: &Path, symbol: &CStr) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
         return false;
     };
-    // SAFETY: a zero-terminated path; the library stays open for the life of the process.
-    !unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) }.is_null()
+    // SAFETY: zero-terminated texts; the library stays open for the life of the process.
+    unsafe {
+        let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
+        !library.is_null() && !libc::dlsym(library, symbol.as_ptr()).is_null()
+    }
 }
