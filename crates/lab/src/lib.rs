@@ -21,6 +21,7 @@ mod matrix;
 pub mod metric;
 mod moment;
 mod os;
+mod report;
 mod requests;
 pub mod run;
 pub mod statistics;

@@ -5,6 +5,8 @@ mod compare;
 mod gate;
 mod import;
 mod list;
+mod log;
+mod report;
 mod run;
 mod show;
 mod trend;
@@ -122,6 +124,16 @@ const ENTRIES: &[Entry] = &[
         name: "trend",
         command: trend::COMMAND,
         run: trend::run,
+    },
+    Entry {
+        name: "report",
+        command: report::COMMAND,
+        run: report::run,
+    },
+    Entry {
+        name: "log",
+        command: log::COMMAND,
+        run: log::run,
     },
 ];
 

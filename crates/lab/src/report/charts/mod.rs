@@ -1,0 +1,90 @@
+//! Charts of many runs, as inline SVG in the colours of the page.
+
+mod distribution;
+mod dots;
+mod history;
+mod intervals;
+mod scatter;
+
+pub(super) use distribution::{Curve, distributions};
+pub(super) use dots::{Row, dots};
+pub(super) use history::{Course, history};
+pub(super) use intervals::{Effect, intervals};
+pub(super) use scatter::{Mark, scatter};
+
+use std::fmt::{Arguments, Write as _};
+
+use crate::columns::width;
+
+/// Adds to a drawing.
+fn put(out: &mut String, text: Arguments<'_>) {
+    out.write_fmt(text)
+        .expect("a string takes all that is written to it");
+}
+
+/// A name as long as there is room for it beside a chart.
+fn cut(name: &str) -> String {
+    const LONGEST: usize = 58;
+    let mut room = LONGEST;
+    let mut short = String::new();
+    for letter in name.chars() {
+        let wide = width(letter.encode_utf8(&mut [0; 4]));
+        if room < wide {
+            return short + "…";
+        }
+        room -= wide;
+        short.push(letter);
+    }
+    short
+}
+
+/// Pixels that names need beside a chart.
+fn room_for<'a>(names: impl Iterator<Item = &'a str>) -> f64 {
+    let longest = names.map(|name| width(&cut(name))).max().unwrap_or(0);
+    (longest as f64 * 6.6 + 24.0).max(90.0)
+}
+
+/// The ends of values, a little apart from them; equal ends are moved apart.
+fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    for value in values.filter(|value| value.is_finite()) {
+        low = low.min(value);
+        high = high.max(value);
+    }
+    if low > high {
+        return (0.0, 1.0);
+    }
+    let margin = ((high - low) * 0.06).max(high.abs() * 0.01).max(1e-9);
+    (low - margin, high + margin)
+}
+
+/// A span that begins at zero when that costs little room.
+fn span_from_zero(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (low, high) = span(values);
+    if low > 0.0 && low < high * 0.6 {
+        (0.0, high)
+    } else {
+        (low.max(0.0), high)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut() {
+        assert_eq!(cut("short 融合"), "short 融合");
+        assert_eq!(cut(&"x".repeat(100)).chars().count(), 59);
+        assert_eq!(cut(&"融".repeat(100)).chars().count(), 30);
+    }
+
+    #[test]
+    fn spans_have_room() {
+        let (low, high) = span([5.0, 5.0].into_iter());
+        assert!(low < 5.0 && high > 5.0);
+        assert_eq!(span([f64::NAN].into_iter()), (0.0, 1.0));
+        assert!(span_from_zero([1.0, 10.0].into_iter()).0.abs() < 1e-12);
+        assert!(span_from_zero([9.0, 10.0].into_iter()).0 > 8.0);
+    }
+}

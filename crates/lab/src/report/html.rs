@@ -1,0 +1,408 @@
+//! The report as one page: no script, no address of anything else, readable in light and in dark.
+
+use bench::page::svg::{Canvas, Point, points};
+use bench::record::RequestRecord;
+use minijinja::Environment;
+use minijinja::value::{Serde, Value};
+use serde_json::json;
+
+use super::Report;
+use super::charts::{
+    Course, Curve, Effect, Mark, Row, distributions, dots, history, intervals, scatter,
+};
+use crate::finding::Kind;
+use crate::metric::{Better, Metric, written};
+use crate::requests::{Timed, time, times};
+use crate::run::{Evidence, Outcome, Run};
+use crate::verdict::{chance, percent};
+
+const PAGE: &str = include_str!("page.html");
+/// A change of level is drawn when chance explains it less often than this.
+const TOLD_BELOW: f64 = 0.05;
+
+/// The whole page.
+pub(crate) fn html(report: &Report) -> String {
+    let mut environment = Environment::new();
+    environment
+        .add_template("page.html", PAGE)
+        .expect("the template is part of the program");
+    let template = environment
+        .get_template("page.html")
+        .expect("the template was just added");
+    let failed = report
+        .evidence
+        .iter()
+        .filter(|one| !one.run.finished())
+        .count();
+    let values = json!({
+        "title": report.title,
+        "made": report.made,
+        "tiles": [
+            { "value": report.evidence.len(), "label": "runs" },
+            { "value": report.subjects.len(), "label": "subjects" },
+            { "value": report.loads.len(), "label": "loads" },
+            { "value": failed, "label": "failed" },
+        ],
+        "subjects": report.subjects,
+        "effects": effects_chart(report),
+        "verdicts": verdicts(report),
+        "findings": findings(report),
+        "curves": curves(report),
+        "loads": report.loads.iter().map(|load| load_section(report, load)).collect::<Vec<_>>(),
+        "histories": histories(report),
+        "runs": report.evidence.iter().map(|one| run_row(report, &one.run)).collect::<Vec<_>>(),
+    });
+    template
+        .render(Value::from(Serde(values)))
+        .expect("the template renders any content")
+}
+
+fn subject_place(report: &Report, name: &str) -> usize {
+    report
+        .subjects
+        .iter()
+        .position(|subject| subject == name)
+        .unwrap_or(0)
+}
+
+fn effects_chart(report: &Report) -> Option<String> {
+    let mut effects = Vec::new();
+    for pair in &report.pairs {
+        for comparison in &pair.comparisons {
+            for found in &comparison.answers {
+                let answer = &found.answer;
+                effects.push(Effect {
+                    name: format!(
+                        "{}\n{} · {}",
+                        pair.second, found.metric.name, comparison.load
+                    ),
+                    size: answer.effect,
+                    interval: answer
+                        .interval
+                        .map(|interval| (interval.low, interval.high)),
+                    verdict: answer.verdict,
+                    words: format!(
+                        "A {} · B {}: {}",
+                        pair.first,
+                        pair.second,
+                        answer.sentence()
+                    ),
+                });
+            }
+        }
+    }
+    (!effects.is_empty()).then(|| intervals(&effects))
+}
+
+/// Pairs of arms with a row per load and metric.
+fn verdicts(report: &Report) -> Vec<serde_json::Value> {
+    let pairs = report.pairs.iter().map(|pair| {
+        let mut rows = Vec::new();
+        for comparison in &pair.comparisons {
+            for one in &comparison.answers {
+                rows.push(json!({
+                    "load": comparison.load,
+                    "metric": one.metric.name,
+                    "sentence": one.answer.sentence(),
+                    "left_out": one.left_out.iter().map(|id| short(id)).collect::<Vec<_>>(),
+                }));
+            }
+        }
+        let mut differs: Vec<String> = Vec::new();
+        for difference in pair.comparisons.iter().flat_map(|one| &one.differences) {
+            let text = difference.to_string();
+            if !differs.contains(&text) {
+                differs.push(text);
+            }
+        }
+        json!({ "first": pair.first, "second": pair.second, "rows": rows, "differs": differs })
+    });
+    pairs.collect()
+}
+
+fn short(id: &str) -> &str {
+    id.get(..8).unwrap_or(id)
+}
+
+/// Findings by kind, in the order of kinds.
+fn findings(report: &Report) -> Vec<serde_json::Value> {
+    let mut kinds: Vec<Kind> = report
+        .findings
+        .iter()
+        .map(|(finding, _)| finding.kind)
+        .collect();
+    kinds.dedup();
+    kinds.sort();
+    kinds.dedup();
+    let groups = kinds.into_iter().map(|kind| {
+        let of_kind = report
+            .findings
+            .iter()
+            .filter(|(finding, _)| finding.kind == kind);
+        let texts: Vec<_> = of_kind
+            .map(|(finding, about)| json!({ "text": finding.text, "about": about.join(", ") }))
+            .collect();
+        json!({ "kind": kind.title(), "texts": texts })
+    });
+    groups.collect()
+}
+
+/// Throughput against latency, for the latencies that enough runs have.
+fn curves(report: &Report) -> Vec<serde_json::Value> {
+    let charts = [
+        ("mean_ttft_ms", "mean time to first token, ms"),
+        ("mean_tpot_ms", "mean time per output token, ms"),
+    ];
+    let drawn = charts.iter().filter_map(|(metric, title)| {
+        let marks: Vec<Mark> = finished(report)
+            .filter_map(|run| {
+                let (x, y) = (
+                    run.figures.get("output_throughput")?,
+                    run.figures.get(metric)?,
+                );
+                Some(Mark {
+                    subject: subject_place(report, &run.subject.name),
+                    load: run.load.name.clone(),
+                    sweep: sweep(run),
+                    x,
+                    y,
+                    words: format!(
+                        "{} · {} · run {}: {x:.1} tok/s, {y:.1} ms",
+                        run.subject.name,
+                        run.load.name,
+                        run.short_id()
+                    ),
+                })
+            })
+            .collect();
+        (marks.len() > 1).then(|| {
+            json!({ "title": title, "svg": scatter(("output tokens per second", title), &marks) })
+        })
+    });
+    drawn.collect()
+}
+
+/// What a load is beside its intensity: dataset and lengths. A load of which nothing is known is
+/// like no other.
+fn sweep(run: &Run) -> String {
+    let names = [
+        "dataset_name",
+        "random_input_len",
+        "random_output_len",
+        "sharegpt_output_len",
+    ];
+    let words = names
+        .iter()
+        .filter_map(|name| Some(format!("{name}={}", run.load.settings.get(*name)?)));
+    let words: Vec<String> = words.collect();
+    if words.is_empty() {
+        run.load.name.clone()
+    } else {
+        words.join(" ")
+    }
+}
+
+fn finished(report: &Report) -> impl Iterator<Item = &Run> {
+    report
+        .evidence
+        .iter()
+        .map(|one| &one.run)
+        .filter(|run| run.finished())
+}
+
+fn load_section(report: &Report, load: &str) -> serde_json::Value {
+    let metrics = ["request_throughput", "mean_ttft_ms", "mean_tpot_ms"];
+    let dots = metrics.iter().filter_map(|name| {
+        let metric = Metric::named(name)?;
+        let rows: Vec<Row> = report
+            .subjects
+            .iter()
+            .filter_map(|subject| dot_row(report, subject, load, metric))
+            .collect();
+        let title = format!("{} ({})", metric.name, metric.unit);
+        (!rows.is_empty()).then(|| dots(&title, &rows))
+    });
+    let dots: Vec<String> = dots.collect();
+    let spreads = [
+        (Timed::First, "time to first token, ms"),
+        (Timed::PerToken, "time per output token, ms"),
+        (Timed::Whole, "whole request, ms"),
+    ];
+    let spreads = spreads.iter().filter_map(|(timed, title)| {
+        let curves: Vec<Curve> = report
+            .subjects
+            .iter()
+            .filter_map(|subject| {
+                let of_cell = report.cell(subject, load);
+                let values: Vec<f64> = of_cell
+                    .iter()
+                    .flat_map(|one| times(&one.records, *timed))
+                    .collect();
+                let subject = subject_place(report, subject);
+                (values.len() > 1).then_some(Curve { subject, values })
+            })
+            .collect();
+        (!curves.is_empty()).then(|| distributions(title, curves))
+    });
+    let spreads: Vec<String> = spreads.collect();
+    let timelines = report.subjects.iter().filter_map(|subject| {
+        let cell = report.cell(subject, load);
+        let one = cell.iter().find(|one| one.records.len() > 1)?;
+        Some(json!({
+            "title": format!("{subject}, run {}", one.run.short_id()),
+            "svg": timeline(&one.records, subject_place(report, subject)),
+        }))
+    });
+    let timelines: Vec<serde_json::Value> = timelines.collect();
+    json!({
+        "name": load,
+        "dots": dots,
+        "spreads": spreads,
+        "timelines": timelines,
+        "rows": report.subjects.iter().filter_map(|subject| table_row(report, subject, load)).collect::<Vec<_>>(),
+    })
+}
+
+fn dot_row(report: &Report, subject: &str, load: &str, metric: &Metric) -> Option<Row> {
+    let values: Vec<(f64, String)> = report
+        .cell(subject, load)
+        .iter()
+        .filter_map(|one| {
+            let value = one.run.figures.get(metric.name)?;
+            let words = format!("run {}: {}", one.run.short_id(), metric.with_unit(value));
+            Some((value, words))
+        })
+        .collect();
+    (!values.is_empty()).then(|| Row {
+        name: subject.to_owned(),
+        subject: subject_place(report, subject),
+        values,
+    })
+}
+
+/// The time to the first token of each request over the time of a run.
+fn timeline(records: &[RequestRecord], subject: usize) -> String {
+    let good: Vec<&RequestRecord> = records.iter().filter(|record| record.succeeded()).collect();
+    let start = good
+        .iter()
+        .map(|record| record.sent.seconds())
+        .fold(f64::INFINITY, f64::min);
+    let end = good
+        .iter()
+        .map(|record| record.finished.seconds())
+        .fold(start, f64::max);
+    let marks: Vec<Point> = good
+        .iter()
+        .filter_map(|record| {
+            let value = time(record, Timed::First)?;
+            Some(Point {
+                moment: record.sent.seconds() - start,
+                value,
+                words: format!("request {}: {value:.1} ms", record.row),
+            })
+        })
+        .collect();
+    let class = format!("s{}", subject % 8);
+    let titles = ("seconds since the first request", "TTFT ms");
+    points(
+        Canvas::new(480.0, 180.0),
+        (0.0, end - start),
+        titles,
+        (&class, &marks),
+    )
+}
+
+fn table_row(report: &Report, subject: &str, load: &str) -> Option<serde_json::Value> {
+    let cell = report.cell(subject, load);
+    let names = [
+        "request_throughput",
+        "output_throughput",
+        "mean_ttft_ms",
+        "p99_ttft_ms",
+        "mean_tpot_ms",
+        "p99_itl_ms",
+    ];
+    let values = names.iter().map(|name| {
+        let values: Vec<f64> = cell
+            .iter()
+            .filter_map(|one: &&Evidence| one.run.figures.get(name))
+            .collect();
+        if values.is_empty() {
+            "–".to_owned()
+        } else {
+            written(name, crate::statistics::mean(&values))
+        }
+    });
+    let values: Vec<String> = values.collect();
+    (!cell.is_empty()).then(|| {
+        json!({
+            "subject": subject,
+            "place": subject_place(report, subject) % 8,
+            "count": cell.len(),
+            "values": values,
+            "runs": cell.iter().map(|one| one.run.short_id()).collect::<Vec<_>>(),
+        })
+    })
+}
+
+fn histories(report: &Report) -> Vec<serde_json::Value> {
+    let drawn = report.histories.iter().map(|(metric, found)| {
+        let shift = found.shift().filter(|shift| shift.p < TOLD_BELOW);
+        let marked = shift.map(|shift| {
+            let worse = match metric.better {
+                Better::Higher => shift.after < shift.before,
+                Better::Lower => shift.after > shift.before,
+                Better::Neither => false,
+            };
+            (shift.at, worse)
+        });
+        let words = shift.map(|shift| {
+            format!(
+                "level changed at run {}: {} to {} ({}), p {}",
+                shift.at + 1,
+                written(metric.name, shift.before),
+                written(metric.name, shift.after),
+                percent(shift.after / shift.before - 1.0),
+                chance(shift.p)
+            )
+        });
+        let values = found.samples.iter().map(|sample| {
+            let words = format!(
+                "run {}: {}",
+                short(&sample.run),
+                metric.with_unit(sample.value)
+            );
+            (sample.value, words)
+        });
+        let course = Course {
+            title: format!("{} {}", metric.name, metric.unit),
+            values: values.collect(),
+            shift: marked,
+        };
+        json!({
+            "title": format!("{} · {} · {}", metric.name, found.subject, found.load),
+            "words": words,
+            "svg": history(&course),
+        })
+    });
+    drawn.collect()
+}
+
+fn run_row(report: &Report, run: &Run) -> serde_json::Value {
+    let outcome = match &run.outcome {
+        Outcome::Finished => String::new(),
+        Outcome::Failed { reason, .. } => reason.clone(),
+    };
+    json!({
+        "id": run.short_id(),
+        "place": run.place(),
+        "subject": run.subject.name,
+        "load": run.load.name,
+        "repeat": run.repeat,
+        "outcome": outcome,
+        "server": run.subject.command.as_ref().map(|command| &command.text),
+        "client": run.load.command,
+        "machine": run.machine.as_ref().map(crate::machine::Machine::sentence),
+        "table": report.tables.get(&run.id),
+    })
+}

@@ -1,0 +1,90 @@
+use super::*;
+use crate::store::Parcel;
+
+const NOTEBOOK: &str = include_str!("../../tests/data/notebook.md");
+const RESULT: &str = include_str!("../../tests/data/results.jsonl");
+
+fn report(folder: &std::path::Path) -> Report {
+    let mut store = Store::open(folder).unwrap();
+    for (file, text) in [("notebook.md", NOTEBOOK), ("results.jsonl", RESULT)] {
+        for found in import::runs(file, text) {
+            store
+                .add(&Parcel {
+                    run: &found.run,
+                    records: &found.records,
+                    texts: vec![("table.txt", &found.text)],
+                    files: Vec::new(),
+                })
+                .unwrap();
+        }
+    }
+    let metrics: Vec<_> = Metric::named("request_throughput").into_iter().collect();
+    let runs = store.runs().unwrap();
+    Report::of(&store, ("A <report>", runs), &metrics, &Manner::default()).unwrap()
+}
+
+#[test]
+fn subjects_of_one_text_and_model_are_held_against_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = report(folder.path());
+    let pairs: Vec<(&str, &str)> = report
+        .pairs
+        .iter()
+        .map(|pair| (pair.first.as_str(), pair.second.as_str()))
+        .collect();
+    assert_eq!(
+        pairs,
+        [
+            ("Tiny-1B FUSE=1", "Tiny-1B FUSE=0"),
+            ("Other-7B before", "Other-7B after")
+        ]
+    );
+    assert!(
+        report
+            .findings
+            .iter()
+            .any(|(finding, _)| finding.text.contains("before those of"))
+    );
+}
+
+#[test]
+fn markdown_has_contents_verdicts_and_every_printed_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = report(folder.path());
+    let text = markdown(&report);
+    assert!(text.starts_with("# A <report>\n"));
+    assert!(text.contains("  - [Tiny-1B FUSE=1](#tiny-1b-fuse1)\n"));
+    assert!(text.contains("\n## Tiny-1B FUSE=1\n"));
+    assert_eq!(
+        text.matches("============ Serving Benchmark Result ============")
+            .count(),
+        5
+    );
+    assert!(text.contains("cannot be told: B is"));
+    assert!(
+        text.contains("export FUSE=1\npython3 -m sglang.launch_server --model-path store/Tiny-1B")
+    );
+    let again = import::runs("report.md", &text);
+    assert_eq!(again.len(), 7, "the report can be read again");
+    for evidence in &report.evidence {
+        assert!(text.contains(evidence.run.short_id()), "every run is named");
+    }
+}
+
+#[test]
+fn the_page_is_whole_and_escapes_what_it_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = html(&report(folder.path()));
+    assert!(page.contains("<h1>A &lt;report&gt;</h1>"));
+    assert!(
+        !page.contains("<script") && !page.contains("http"),
+        "it stands alone"
+    );
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    assert!(page.matches("<svg").count() >= 5);
+    assert!(!page.contains("=\"NaN") && !page.contains("=\"inf"));
+    assert!(
+        page.contains("share of requests"),
+        "the requests of the result lines are drawn"
+    );
+}
