@@ -236,3 +236,26 @@ fn a_full_disk_is_told_after_the_figures() {
     words.extend(line.split_whitespace());
     assert_eq!(serve(&words).code, 1);
 }
+
+#[test]
+fn a_cache_that_was_not_emptied_is_not_called_cold() {
+    let bench = Bench::with(|request| {
+        if request.path.starts_with("/reset_prefix_cache") {
+            return Script::whole("404 Not Found", "text/plain", "no such path");
+        }
+        answer(request)
+    });
+    let line = format!("{SHARE_GPT} --backend vllm --strict --warmup-requests 0");
+    assert_eq!(bench.run(&line).code, 0);
+    assert_eq!(
+        bench.result()["prefix_cache"]["at_start"],
+        "unknown (flush refused)"
+    );
+    let printed = bench.run(&format!("{line} --cache cold"));
+    assert_eq!(printed.code, 1);
+    assert!(
+        printed.err.contains("cannot flush the cache"),
+        "{}",
+        printed.err
+    );
+}

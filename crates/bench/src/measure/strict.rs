@@ -249,3 +249,6 @@ fn goodput(bounds: &Objectives, timings: &[Timing], sent: usize, duration: f64) 
         .collect();
     Goodput::of(bounds, &good, sent, duration)
 }
+
+#[cfg(test)]
+mod tests;

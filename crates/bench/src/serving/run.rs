@@ -214,7 +214,8 @@ fn warm_up(
 
 /// Empties the server's prefix cache.
 pub(super) fn flush(options: &Options, prepared: &Prepared) -> Result<(), ServingError> {
-    let newer = options.release.has(14);
+    // Older releases neither knew vLLM's path nor looked at the answer.
+    let newer = options.release.has(14) || options.strict;
     let timeout = options.given.float("flush-cache-timeout").unwrap_or(60.0);
     let path = match prepared.backend {
         backend if newer && backend.is_vllm() => "/reset_prefix_cache".to_owned(),

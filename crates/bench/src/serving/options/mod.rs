@@ -101,8 +101,25 @@ impl Options {
                     .parse::<Release>()
                     .is_ok_and(|since| self.release >= since)
         };
-        self.given
-            .namespace(|flag| known(flag.since) || self.given.given(flag.name))
+        let shown = self
+            .given
+            .namespace(|flag| known(flag.since) || self.given.given(flag.name));
+        if self.imitated == Imitated::Lmdeploy || self.given.list("goodput").is_none() {
+            return shown;
+        }
+        // The reference keeps objectives as pairs of a name and a number.
+        let objectives = self.objectives.iter().flat_map(Objectives::each);
+        let pairs: Vec<String> = objectives
+            .map(|objective| {
+                let bound = crate::python_text::float(objective.milliseconds);
+                format!("('{}', {bound})", objective.key.name())
+            })
+            .collect();
+        let words = self.given.value("goodput").to_string();
+        shown.replace(
+            &format!("goodput={words}"),
+            &format!("goodput=[{}]", pairs.join(", ")),
+        )
     }
 
     /// A whole number that cannot be negative.

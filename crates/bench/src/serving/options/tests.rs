@@ -93,6 +93,16 @@ fn the_seed_and_the_layout_follow_the_release() {
 }
 
 #[test]
+fn objectives_are_echoed_as_pairs() {
+    let options = parse("--reference 0.5.23 --goodput ttft:500 tpot:50.5").unwrap();
+    assert!(
+        options
+            .echo()
+            .contains("goodput=[('ttft', 500.0), ('tpot', 50.5)], print_requests")
+    );
+}
+
+#[test]
 fn usage_errors_have_their_code_and_words() {
     for (line, words) in [
         ("--backend nosuch", "invalid choice"),
