@@ -187,19 +187,19 @@ fn an_open_loop_keeps_its_schedule_and_sees_the_script_itself() {
         "{}",
         strict.achieved_rate
     );
-    // Medians, so that a machine that is busy for a moment does not matter.
+    // The server itself may be late on a busy machine; medians, so that moments do not matter.
     assert!(
-        (strict.ttft.median - 40.0).abs() < 1.0,
+        (strict.ttft.median - 40.0).abs() < 3.0,
         "{}",
         strict.ttft.median
     );
     assert!(
-        (strict.itl.median - 10.0).abs() < 1.0,
+        (strict.itl.median - 10.0).abs() < 2.0,
         "{}",
         strict.itl.median
     );
     assert!(
-        (strict.e2e.median - 90.0).abs() < 1.5,
+        (strict.e2e.median - 90.0).abs() < 5.0,
         "{}",
         strict.e2e.median
     );

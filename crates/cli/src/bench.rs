@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use bench::serving::{self, Surroundings};
 use bench::vocabulary::{Vocabulary, VocabularyError};
+use bench::{gsm8k, one_batch};
 use hub::Part;
 
 use crate::command_line::unknown_of;
@@ -15,8 +16,18 @@ use crate::language::gguf_text;
 use crate::obtain::{Wanted, obtain};
 
 const HELP: &str = "usage: peregrine bench COMMAND [options]\n\ncommands:\n  serving    put a load on a server \
-                    and measure it (arguments of sglang.bench_serving)\n\n`peregrine bench COMMAND --help` \
-                    lists the options of a command.\n";
+                    and measure it (arguments of sglang.bench_serving)\n  one-batch  the latency of one batch of \
+                    a given shape\n  gsm8k      few-shot accuracy beside speed\n\n`peregrine bench COMMAND \
+                    --help` lists the options of a command.\n";
+
+/// A command of the benchmark: its words in, the process's exit code out.
+type Command = fn(&[String], &mut Surroundings<'_>) -> u8;
+
+const COMMANDS: &[(&str, Command)] = &[
+    ("serving", serving::main),
+    ("one-batch", one_batch::main),
+    ("gsm8k", gsm8k::main),
+];
 
 /// Runs the command.
 #[expect(clippy::print_stdout, reason = "help is what was asked for")]
@@ -30,12 +41,17 @@ pub(crate) fn run(words: &[String], env: &Env) -> Result<(), Failure> {
             print!("{HELP}");
             Ok(())
         }
-        Some((word, rest)) if word == "serving" => measure(rest, env),
-        Some((word, _)) => Err(unknown_of("peregrine bench", word, &["serving"])),
+        Some((word, rest)) => {
+            let Some((_, command)) = COMMANDS.iter().find(|(name, _)| name == word) else {
+                let names: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
+                return Err(unknown_of("peregrine bench", word, &names));
+            };
+            measure(*command, rest, env)
+        }
     }
 }
 
-fn measure(words: &[String], env: &Env) -> Result<(), Failure> {
+fn measure(command: Command, words: &[String], env: &Env) -> Result<(), Failure> {
     let tokenizers = |name: &str| vocabulary(name, env);
     let mut surroundings = Surroundings {
         openai_api_key: env.openai_api_key.clone(),
@@ -48,7 +64,7 @@ fn measure(words: &[String], env: &Env) -> Result<(), Failure> {
         terminal: stderr().is_terminal(),
         catch_interrupts: true,
     };
-    match serving::main(words, &mut surroundings) {
+    match command(words, &mut surroundings) {
         0 => Ok(()),
         code => Err(Failure::Told(code)),
     }

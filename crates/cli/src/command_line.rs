@@ -7,6 +7,7 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("serve", "serve a model over HTTP (also: launch_server)"),
     ("generate", "continue a text once, in the terminal"),
     ("bench", "put a load on a server and measure it"),
+    ("lab", "compare servers over many runs, with verdicts"),
     ("pull", "bring a model into the local store"),
     (
         "inspect",

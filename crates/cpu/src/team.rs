@@ -218,7 +218,8 @@ fn wait(shared: &Shared, index: usize, served: u64) -> Option<u64> {
         let parked = &shared.parked[index].0;
         parked.store(true, Ordering::SeqCst);
         // Looks again after the flag is up: either the caller sees the flag, or we see the op.
-        while fresh(Ordering::SeqCst).is_none() && !shared.quit.load(Ordering::SeqCst) {
+        if fresh(Ordering::SeqCst).is_none() && !shared.quit.load(Ordering::SeqCst) {
+            // Whatever woke us may be over by now, but where one op was more will come: spin again.
             std::thread::park();
         }
         parked.store(false, Ordering::Relaxed);

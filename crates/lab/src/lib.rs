@@ -33,7 +33,7 @@ use std::io::{stderr, stdout};
 
 /// Runs `peregrine lab` with the words after its name; what the process returns.
 pub fn main(args: &[String]) -> u8 {
-    let (mut out, mut err) = (stdout().lock(), stderr().lock());
+    let (mut out, mut err) = (stdout(), stderr());
     command::main(
         args,
         &mut command::Console {

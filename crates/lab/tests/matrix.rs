@@ -176,45 +176,53 @@ fn bad_servers_are_marked_and_the_matrix_goes_on() {
     assert_eq!(leftovers(&bench), [""; 0]);
 }
 
-#[test]
-fn an_interrupted_session_is_gone_on_with() {
-    for signal in ["TERM", "KILL"] {
-        let bench = Bench::new();
-        bench.write("plan.toml", &two_by_two("repeats = 4"));
-        let mut running = bench.begin(&["run", "plan.toml"]);
-        until("two cells are done", || bench.count() >= 2);
-        let process = running.id().to_string();
-        let sent = Command::new("kill")
-            .args([&format!("-{signal}"), &process])
-            .status()
-            .unwrap();
-        assert!(sent.success());
-        let status = running.wait().unwrap();
-        if signal == "TERM" {
-            assert_eq!(status.code(), Some(130));
-            assert_eq!(leftovers(&bench), [""; 0]);
-        }
-        let before: Vec<String> = bench.runs().into_iter().map(|run| run.id).collect();
-        assert!((2..16).contains(&before.len()), "{}", before.len());
-        let (code, out, err) = bench.lab(&["run", "plan.toml"]);
-        assert_eq!(code, 0, "{out}{err}");
-        let left = format!("{} of 16 cells left", 16 - before.len());
-        assert!(
-            out.contains("going on with pair-") && out.contains(&left),
-            "{out}"
-        );
-        let mut runs = bench.runs();
-        assert!(before.iter().all(|id| runs.iter().any(|run| run.id == *id)));
-        runs.sort_by_key(place);
-        let places: Vec<usize> = runs.iter().map(place).collect();
-        assert_eq!(places, (0..16).collect::<Vec<_>>());
+/// Ends a session in the middle with a signal, and goes on with it.
+fn interrupted_by(signal: &str) {
+    let bench = Bench::new();
+    bench.write("plan.toml", &two_by_two("repeats = 4"));
+    let mut running = bench.begin(&["run", "plan.toml"]);
+    until("two cells are done", || bench.count() >= 2);
+    let process = running.id().to_string();
+    let sent = Command::new("kill")
+        .args([&format!("-{signal}"), &process])
+        .status()
+        .expect("kill starts");
+    assert!(sent.success());
+    let status = running.wait().expect("lab ends");
+    if signal == "TERM" {
+        assert_eq!(status.code(), Some(130));
         assert_eq!(leftovers(&bench), [""; 0]);
-        let (_, out, _) = bench.lab(&["run", "plan.toml", "--dry-run"]);
-        assert!(
-            out.contains("16 cells, about"),
-            "a complete session is not gone on with: {out}"
-        );
     }
+    let before: Vec<String> = bench.runs().into_iter().map(|run| run.id).collect();
+    assert!((2..16).contains(&before.len()), "{}", before.len());
+    let (code, out, err) = bench.lab(&["run", "plan.toml"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let left = format!("{} of 16 cells left", 16 - before.len());
+    assert!(
+        out.contains("going on with pair-") && out.contains(&left),
+        "{out}"
+    );
+    let mut runs = bench.runs();
+    assert!(before.iter().all(|id| runs.iter().any(|run| run.id == *id)));
+    runs.sort_by_key(place);
+    let places: Vec<usize> = runs.iter().map(place).collect();
+    assert_eq!(places, (0..16).collect::<Vec<_>>());
+    assert_eq!(leftovers(&bench), [""; 0]);
+    let (_, out, _) = bench.lab(&["run", "plan.toml", "--dry-run"]);
+    assert!(
+        out.contains("16 cells, about"),
+        "a complete session is not gone on with: {out}"
+    );
+}
+
+#[test]
+fn an_interrupted_session_cleans_up_and_is_gone_on_with() {
+    interrupted_by("TERM");
+}
+
+#[test]
+fn a_killed_session_is_cleaned_up_and_gone_on_with() {
+    interrupted_by("KILL");
 }
 
 #[test]

@@ -171,7 +171,10 @@ impl Scene {
         let bold = Style::default().add_modifier(Modifier::BOLD);
         frame.render_widget(Line::styled(title, bold), head);
         let share = self.state.finished as f64 / self.total.max(1) as f64;
-        let label = format!("{} / {}", self.state.finished, self.total);
+        let label = match self.total {
+            0 => self.state.finished.to_string(),
+            total => format!("{} / {total}", self.state.finished),
+        };
         let bar = Gauge::default().ratio(share.clamp(0.0, 1.0)).label(label);
         frame.render_widget(bar.gauge_style(Style::default().fg(Color::Cyan)), gauge);
         let [left, right] =

@@ -23,7 +23,7 @@ pub(crate) struct ProgressBar<'a> {
 }
 
 impl<'a> ProgressBar<'a> {
-    /// A bar for so many rows; `rounds` tells how many requests a row stands for.
+    /// A bar for so many rows, zero when nobody knows; `rounds` tells how many requests a row stands for.
     pub(crate) fn new(
         out: &'a mut dyn Write,
         total: usize,
@@ -127,6 +127,9 @@ fn line(done: usize, total: usize, elapsed: Duration, seconds_per_tick: Option<f
         Some(pace) => format!("{:5.2}it/s", 1.0 / pace),
     };
     let elapsed = clock(elapsed.as_secs());
+    if total == 0 {
+        return format!("{done}it [{elapsed}, {pace}]");
+    }
     format!(
         "{percent:3}%|{}| {done}/{total} [{elapsed}<{left}, {pace}]",
         cells(share)
@@ -165,6 +168,10 @@ mod tests {
         assert_eq!(
             state(33, 66, Some(1.714)),
             " 13%|█▎        | 33/256 [01:06<06:22,  1.71s/it]"
+        );
+        assert_eq!(
+            line(9, 0, Duration::from_secs(3), Some(0.5)),
+            "9it [00:03,  2.00it/s]"
         );
         assert_eq!(
             state(256, 255, Some(0.5)),

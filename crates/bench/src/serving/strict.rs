@@ -336,7 +336,13 @@ impl<'a> StrictRun<'a> {
         if self.quiet || self.options.given.switch("disable-tqdm") {
             return onlook(&mut Silence, client, load);
         }
-        let total = self.rows.len() - done.len();
+        // How many requests fit into a time nobody knows.
+        let timed = own.given("duration");
+        let total = if timed {
+            0
+        } else {
+            self.rows.len() - done.len()
+        };
         if own.switch("live")
             && surroundings.terminal
             && let Ok(mut view) = LiveView::open(total, client.tokens())

@@ -3,21 +3,16 @@ use tensor::{Buffer, DType};
 
 use super::Shared;
 use super::lanes::Lanes;
+use super::quants::Layout;
 use crate::memory::Store;
 use crate::simd::LANES;
 use crate::team::Team;
 
-/// A quantised matrix in tiles of sixteen rows.
-///
-/// A vector of 64 bytes holds four consecutive columns of the sixteen rows of a tile, row by row. Quants of four bits lie
-/// two to a byte: the lower ones are a group's first half of vectors, the upper ones its second half.
+/// A quantised matrix in tiles of sixteen rows: quants in groups as [`Layout`] says, scales and minimums in lanes.
 pub(crate) struct AffineTiles {
     pub(super) rows: usize,
     pub(super) cols: usize,
-    pub(super) bits: u8,
-    /// Bits that the largest quant needs: 4, 7 or 8.
-    pub(super) used_bits: u8,
-    pub(super) group: usize,
+    pub(super) layout: Layout,
     pub(super) quants: Buffer,
     pub(super) scales: Lanes,
     pub(super) minimum: Minimum,
@@ -39,39 +34,34 @@ impl AffineTiles {
         team: &Team,
         store: &mut Store,
     ) -> Self {
-        let (group, tiles) = (from.group, rows.div_ceil(LANES));
-        let scales = by_lanes(&from.scales, rows, cols / group);
+        let largest = from.quants.iter().copied().max().unwrap_or(0);
+        let (layout, tiles) = (Layout::of(largest, from.group), rows.div_ceil(LANES));
+        let lanes = |values: &[f32], store: &mut Store| {
+            Lanes::pack(values, (rows, cols / from.group), 256 / from.group, store)
+        };
         let minimum = match common_zero(from) {
             Some(zero) => Minimum::Zero(zero),
-            None => Minimum::Given(Lanes::new(
-                &by_lanes(&from.minimums, rows, cols / group),
-                store,
-            )),
+            None => Minimum::Given(lanes(&from.minimums, store)),
         };
-        let tile_bytes = cols * LANES * usize::from(from.bits) / 8;
+        let tile_bytes = cols / from.group * layout.group_bytes();
         let mut quants = store.take(tiles * tile_bytes);
         let target = Shared(quants.view_mut(0, tiles, tile_bytes, DType::U8).address());
         team.split(tiles, 1, |range| {
             for tile in range {
-                // SAFETY: every tile is written by one task, inside the buffer.
-                let bytes = unsafe {
-                    std::slice::from_raw_parts_mut(target.get().add(tile * tile_bytes), tile_bytes)
+                // SAFETY: every tile is written by one task, inside the buffer, which is aligned to vectors.
+                let words = unsafe {
+                    let start = target.get().add(tile * tile_bytes);
+                    std::slice::from_raw_parts_mut(start.cast(), tile_bytes / 64)
                 };
-                pack_tile(tile, rows, cols, from, bytes);
+                pack_tile(layout, tile, (rows, cols), &from.quants, words);
             }
         });
         Self {
             rows,
             cols,
-            bits: from.bits,
-            used_bits: match from.bits {
-                4 => 4,
-                _ if from.quants.iter().all(|&quant| quant < 128) => 7,
-                _ => 8,
-            },
-            group,
+            layout,
             quants,
-            scales: Lanes::new(&scales, store),
+            scales: lanes(&from.scales, store),
             minimum,
         }
     }
@@ -84,78 +74,70 @@ impl AffineTiles {
         self.quants.bytes() + self.scales.bytes() + minimum
     }
 
-    /// Bytes of quants in a tile.
-    pub(super) fn tile_bytes(&self) -> usize {
-        self.cols * LANES * usize::from(self.bits) / 8
+    /// Groups in a row.
+    pub(super) fn groups(&self) -> usize {
+        self.cols / self.layout.group
+    }
+
+    /// Where the quants of a tile start.
+    #[inline(always)]
+    pub(super) fn tile(&self, tile: usize) -> *const u8 {
+        let bytes = self.groups() * self.layout.group_bytes();
+        self.quants
+            .address()
+            .cast_const()
+            .wrapping_add(tile * bytes)
     }
 
     /// One row as plain numbers.
     pub(crate) fn row(&self, row: usize, out: &mut [f32]) {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
         let (tile, lane) = (row / LANES, row % LANES);
-        let quants = self
-            .quants
-            .view(0, self.rows.div_ceil(LANES), self.tile_bytes(), DType::U8);
-        let quants = quants.row::<u8>(tile);
-        for (index, out) in out.chunks_exact_mut(self.group).enumerate() {
-            let place = (tile * (self.cols / self.group) + index) * LANES + lane;
-            let scale = self.scales.value(place);
+        let words = self.layout.group_bytes() / 64;
+        // SAFETY: the tile has so many vectors, and the buffer is aligned to them.
+        let tile_words: &[[u32; LANES]] =
+            unsafe { std::slice::from_raw_parts(self.tile(tile).cast(), self.groups() * words) };
+        let groups = tile_words.chunks_exact(words);
+        for (index, (out, group)) in out
+            .chunks_exact_mut(self.layout.group)
+            .zip(groups)
+            .enumerate()
+        {
+            let place = tile * self.groups() + index;
+            let scale = self.scales.value(place, lane);
             let minimum = match &self.minimum {
                 Minimum::Zero(zero) => -(*zero as f32) * scale,
-                Minimum::Given(lanes) => lanes.value(place),
+                Minimum::Given(lanes) => lanes.value(place, lane),
             };
-            for (k, out) in out.iter_mut().enumerate() {
-                let quant = quant_at(quants, self.bits, self.group, index, k, lane);
-                *out = scale * f32::from(quant) + minimum;
+            for (vector, out) in out.chunks_exact_mut(4).enumerate() {
+                let quants = self.layout.get(group, vector, lane);
+                for (out, quant) in out.iter_mut().zip(quants) {
+                    *out = scale * f32::from(quant) + minimum;
+                }
             }
         }
     }
 }
 
-/// Where element `k` of group `index` of row `lane` lies in a tile: its byte and how far it is shifted.
-fn place(bits: u8, group: usize, index: usize, k: usize, lane: usize) -> (usize, u32) {
-    let (vector, byte) = (k / 4, lane * 4 + k % 4);
-    let start = index * group * LANES;
-    if bits == 8 {
-        return (start + vector * 64 + byte, 0);
-    }
-    let half = group / 8;
-    (
-        start / 2 + vector % half * 64 + byte,
-        4 * (vector / half) as u32,
-    )
-}
-
-fn quant_at(tile: &[u8], bits: u8, group: usize, index: usize, k: usize, lane: usize) -> u8 {
-    let (byte, shift) = place(bits, group, index, k, lane);
-    if bits == 8 {
-        tile[byte]
-    } else {
-        tile[byte] >> shift & 15
-    }
-}
-
-fn pack_tile(tile: usize, rows: usize, cols: usize, from: &AffineRows, bytes: &mut [u8]) {
-    let group = from.group;
+fn pack_tile(
+    layout: Layout,
+    tile: usize,
+    (rows, cols): (usize, usize),
+    quants: &[u8],
+    words: &mut [[u32; LANES]],
+) {
     for lane in 0..LANES.min(rows - tile * LANES) {
         let row = (tile * LANES + lane) * cols;
-        for (index, quants) in from.quants[row..row + cols].chunks_exact(group).enumerate() {
-            for (k, &quant) in quants.iter().enumerate() {
-                let (byte, shift) = place(from.bits, group, index, k, lane);
-                bytes[byte] |= quant << shift;
+        let groups = words.chunks_exact_mut(layout.group_bytes() / 64);
+        for (quants, group) in quants[row..row + cols]
+            .chunks_exact(layout.group)
+            .zip(groups)
+        {
+            for (vector, &four) in quants.as_chunks::<4>().0.iter().enumerate() {
+                layout.put(group, vector, lane, four);
             }
         }
     }
-}
-
-/// Numbers by rows and groups reordered by tiles, groups and lanes.
-fn by_lanes(values: &[f32], rows: usize, groups: usize) -> Vec<f32> {
-    let mut lanes = vec![0.0; rows.div_ceil(LANES) * groups * LANES];
-    for (row, values) in values.chunks_exact(groups.max(1)).take(rows).enumerate() {
-        for (group, &value) in values.iter().enumerate() {
-            lanes[(row / LANES * groups + group) * LANES + row % LANES] = value;
-        }
-    }
-    lanes
 }
 
 /// The one integer z with minimum = −z × scale in every group, if there is one.
@@ -171,80 +153,149 @@ fn common_zero(from: &AffineRows) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use half::f16;
     use ops::{HostValues, HostWeight};
 
-    fn weight(
-        rows: usize,
-        cols: usize,
-        bits: u8,
+    /// Quants and scales as a file format has them.
+    struct Format {
+        name: &'static str,
+        largest: u32,
         group: usize,
+        /// Steps of a scale within a block of 256, for formats with two levels.
+        steps: Option<u32>,
         zero: Option<f32>,
-    ) -> HostWeight<'static> {
+        /// Bits a weight in the file, and here.
+        bits: (f64, f64),
+    }
+
+    const FORMATS: [Format; 8] = [
+        Format {
+            name: "q4_0",
+            largest: 15,
+            group: 32,
+            steps: None,
+            zero: Some(8.0),
+            bits: (4.5, 4.5),
+        },
+        Format {
+            name: "q4_1",
+            largest: 15,
+            group: 32,
+            steps: None,
+            zero: None,
+            bits: (5.0, 5.0),
+        },
+        Format {
+            name: "q5_0",
+            largest: 31,
+            group: 32,
+            steps: None,
+            zero: Some(16.0),
+            bits: (5.5, 5.5),
+        },
+        Format {
+            name: "q5_1",
+            largest: 31,
+            group: 32,
+            steps: None,
+            zero: None,
+            bits: (6.0, 6.0),
+        },
+        Format {
+            name: "q8_0",
+            largest: 255,
+            group: 32,
+            steps: None,
+            zero: Some(128.0),
+            bits: (8.5, 8.5),
+        },
+        Format {
+            name: "q4_k",
+            largest: 15,
+            group: 32,
+            steps: Some(64),
+            zero: None,
+            bits: (4.5, 4.625),
+        },
+        Format {
+            name: "q5_k",
+            largest: 31,
+            group: 32,
+            steps: Some(64),
+            zero: None,
+            bits: (5.5, 5.625),
+        },
+        Format {
+            name: "q6_k",
+            largest: 63,
+            group: 16,
+            steps: Some(128),
+            zero: Some(32.0),
+            bits: (6.5625, 6.5625),
+        },
+    ];
+
+    fn weight(format: &Format, rows: usize, cols: usize) -> HostWeight<'static> {
         let mut state = 1u32;
         let mut next = move || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             state >> 8
         };
         let quants = (0..rows * cols)
-            .map(|_| (next() % (1 << bits)) as u8)
+            .map(|_| (next() % (format.largest + 1)) as u8)
             .collect();
-        let scales: Vec<f32> = (0..rows * cols / group)
-            .map(|_| half::f16::from_f32(next() as f32 / 1e7).to_f32())
-            .collect();
-        let minimums = scales
-            .iter()
-            .map(|&scale| zero.map_or_else(|| next() as f32 / 1e7 - 1.0, |zero| -zero * scale))
-            .collect();
-        HostWeight {
-            rows,
-            cols,
-            values: HostValues::Affine(AffineRows {
-                bits,
-                group,
-                quants,
-                scales,
-                minimums,
-            }),
-        }
+        let mut scales = |sign: f32| -> Vec<f32> {
+            let mut whole = 0.0;
+            (0..rows * cols / format.group)
+                .map(|group| {
+                    if format.steps.is_none() || group % (256 / format.group) == 0 {
+                        whole = f16::from_f32(sign * (next() % 4000 + 1) as f32 / 1e5).to_f32();
+                    }
+                    whole * format.steps.map_or(1.0, |steps| (next() % steps) as f32)
+                })
+                .collect()
+        };
+        let (scales, given) = (scales(1.0), scales(-1.0));
+        let minimums = match format.zero {
+            Some(zero) => scales.iter().map(|scale| -zero * scale).collect(),
+            None => given,
+        };
+        let bits = if format.largest < 16 { 4 } else { 8 };
+        let values = HostValues::Affine(AffineRows {
+            bits,
+            group: format.group,
+            quants,
+            scales,
+            minimums,
+        });
+        HostWeight { rows, cols, values }
     }
 
     #[test]
-    fn packed_rows_are_the_rows_that_were_packed() {
+    fn packed_rows_are_those_that_were_packed_and_about_as_small_as_in_a_file() {
         let team = Team::new(2);
-        for (bits, group) in [(4, 32), (4, 16), (8, 32), (8, 16)] {
-            for zero in [None, Some(8.0)] {
-                let weight = weight(37, 96, bits, group, zero);
+        for format in &FORMATS {
+            for (rows, cols) in [(37, 512), (64, 768)] {
+                let weight = weight(format, rows, cols);
                 let HostValues::Affine(from) = &weight.values else {
                     unreachable!("made above")
                 };
-                let tiles = AffineTiles::pack((37, 96), from, &team, &mut Store::default());
-                let mut row = vec![0.0; 96];
-                for index in 0..37 {
+                let tiles = AffineTiles::pack((rows, cols), from, &team, &mut Store::default());
+                let mut row = vec![0.0; cols];
+                for index in 0..rows {
                     tiles.row(index, &mut row);
-                    assert_eq!(row, weight.row(index));
+                    assert_eq!(row, weight.row(index), "{} row {index}", format.name);
+                }
+                if rows % LANES == 0 {
+                    let bits = tiles.bytes() as f64 * 8.0 / (rows * cols) as f64;
+                    assert!(
+                        (bits - format.bits.1).abs() < 1e-9,
+                        "{}: {bits} bits",
+                        format.name
+                    );
+                    assert!(bits <= format.bits.0 * 1.03, "{}: {bits} bits", format.name);
                 }
             }
         }
-    }
-
-    #[test]
-    fn formats_of_smollm2_take_no_more_memory_than_their_file() {
-        let team = Team::new(1);
-        let packed = |bits, zero: Option<f32>, half: bool| {
-            let mut weight = weight(64, 576, bits, 32, zero);
-            let HostValues::Affine(from) = &mut weight.values else {
-                unreachable!("made above")
-            };
-            if half {
-                for minimum in &mut from.minimums {
-                    *minimum = half::f16::from_f32(*minimum).to_f32();
-                }
-            }
-            AffineTiles::pack((64, 576), from, &team, &mut Store::default()).bytes()
-        };
-        let blocks = 64 * 576 / 32;
-        assert_eq!(packed(4, None, true), blocks * 20);
-        assert_eq!(packed(8, Some(128.0), false), blocks * 34);
-        assert_eq!(packed(4, Some(8.0), false), blocks * 18);
     }
 }

@@ -2,22 +2,18 @@
 
 use super::affine::{AffineTiles, Minimum};
 use super::product::TileKernel;
+use super::quants;
 use crate::simd::{LANES, Simd};
 
-/// See the module.
-pub(super) struct Exact<'a, const BITS: usize>(pub(super) &'a AffineTiles);
+/// Bits of the quants and size of the groups are fixed at compile time.
+pub(super) struct Exact<'a, const BITS: usize, const GROUP: usize>(pub(super) &'a AffineTiles);
 
-impl<const BITS: usize> TileKernel for Exact<'_, BITS> {
+impl<const BITS: usize, const GROUP: usize> TileKernel for Exact<'_, BITS, GROUP> {
     #[inline(always)]
     unsafe fn tile<S: Simd, const R: usize>(&self, s: S, tile: usize, x: *const u8) -> [S::F; R] {
-        let weight = self.0;
-        let groups = weight.cols / weight.group;
-        let (half, group_bytes) = (weight.group / 8, weight.group * LANES * BITS / 8);
-        let mut quants = weight
-            .quants
-            .address()
-            .cast_const()
-            .wrapping_add(tile * groups * group_bytes);
+        let (weight, half) = (self.0, GROUP / 8);
+        let groups = weight.groups();
+        let mut group_start = weight.tile(tile);
         let mut x: *const f32 = x.cast();
         let mut sums = [s.splat(0.0); R];
         for group in tile * groups..(tile + 1) * groups {
@@ -28,17 +24,11 @@ impl<const BITS: usize> TileKernel for Exact<'_, BITS> {
                 // SAFETY: as above.
                 Minimum::Given(minimums) => unsafe { minimums.load(s, group) },
             };
-            for vector in 0..weight.group / 4 {
-                let packed: *const [i32; LANES] = quants.cast();
-                let bytes = if BITS == 4 {
-                    // SAFETY: a group has `half` vectors of nibbles.
-                    let packed = s.load_int(unsafe { &*packed.add(vector % half) });
-                    let shift = 4 * (vector / half) as u32;
-                    s.and(s.shift_right(packed, shift), s.splat_int(0x0F0F_0F0F))
-                } else {
-                    // SAFETY: a group has group / 4 vectors of bytes.
-                    s.load_int(unsafe { &*packed.add(vector) })
-                };
+            for vector in 0..GROUP / 4 {
+                // SAFETY: as above.
+                let (low, high) =
+                    unsafe { quants::pair::<S, BITS, GROUP>(s, group_start, vector % half) };
+                let bytes = if vector < half { low } else { high };
                 for byte in 0..4 {
                     let quant = s.and(s.shift_right(bytes, 8 * byte), s.splat_int(0xFF));
                     let value = s.mul_add(s.float(quant), scale, minimum);
@@ -49,7 +39,7 @@ impl<const BITS: usize> TileKernel for Exact<'_, BITS> {
                     x = x.wrapping_add(R);
                 }
             }
-            quants = quants.wrapping_add(group_bytes);
+            group_start = group_start.wrapping_add(GROUP * LANES * BITS / 8);
         }
         sums
     }

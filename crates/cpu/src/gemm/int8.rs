@@ -2,9 +2,10 @@
 
 use super::affine::{AffineTiles, Minimum};
 use super::product::TileKernel;
+use super::quants;
 use crate::simd::{LANES, Simd};
 
-/// Bits used of the quants, size of the groups and planes of the activations are fixed at compile time.
+/// Bits of the quants, size of the groups and planes of the activations are fixed at compile time.
 pub(super) struct Int8<'a, const BITS: usize, const GROUP: usize, const PLANES: usize>(
     pub(super) &'a AffineTiles,
 );
@@ -15,13 +16,8 @@ impl<const BITS: usize, const GROUP: usize, const PLANES: usize> TileKernel
     #[inline(always)]
     unsafe fn tile<S: Simd, const R: usize>(&self, s: S, tile: usize, x: *const u8) -> [S::F; R] {
         let weight = self.0;
-        let groups = weight.cols / GROUP;
-        let group_bytes = GROUP * LANES * if BITS == 4 { 1 } else { 2 } / 2;
-        let mut quants = weight
-            .quants
-            .address()
-            .cast_const()
-            .wrapping_add(tile * groups * group_bytes);
+        let groups = weight.groups();
+        let mut quants = weight.tile(tile);
         let mut x = x;
         let mut sums = [s.splat(0.0); R];
         for group in tile * groups..(tile + 1) * groups {
@@ -54,7 +50,7 @@ impl<const BITS: usize, const GROUP: usize, const PLANES: usize> TileKernel
                     }
                 }
             }
-            quants = quants.wrapping_add(group_bytes);
+            quants = quants.wrapping_add(GROUP * LANES * BITS / 8);
             x = x.wrapping_add(R * (GROUP * PLANES + 8));
         }
         sums
@@ -64,7 +60,7 @@ impl<const BITS: usize, const GROUP: usize, const PLANES: usize> TileKernel
 /// Integer products of one group with `R` rows: Σ quant × (255 × first plane + second plane), or of the only plane.
 ///
 /// # Safety
-/// `quants` must point to a group of a tile, `x` to the planes of that group of `R` rows.
+/// `group` must point to a group of a tile, `x` to the planes of that group of `R` rows.
 #[inline(always)]
 unsafe fn dots<
     S: Simd,
@@ -74,51 +70,45 @@ unsafe fn dots<
     const PLANES: usize,
 >(
     s: S,
-    quants: *const u8,
+    group: *const u8,
     x: *const u8,
 ) -> [S::I; R] {
     let mut planes = [[s.splat_int(0); R]; PLANES];
-    let vectors: *const [i32; LANES] = quants.cast();
-    // SAFETY: the caller's promise: GROUP / 4 vectors of bytes or half as many of nibbles, GROUP bytes a row and plane.
+    // SAFETY: the caller's promise: GROUP bytes a row and plane.
     let row = |plane: usize, r: usize, vector: usize| unsafe {
         x.add((plane * R + r) * GROUP + vector * 4)
             .cast::<i32>()
             .read_unaligned()
     };
-    if BITS == 4 {
-        let half = GROUP / 8;
-        let mask = s.splat_int(0x0F0F_0F0F);
-        for vector in 0..half {
-            // SAFETY: as above.
-            let packed = s.load_int(unsafe { &*vectors.add(vector) });
-            let low = s.and(packed, mask);
-            let high = s.and(s.shift_right(packed, 4), mask);
+    let half = GROUP / 8;
+    if BITS == 8 {
+        // One after the other, as memory likes it.
+        for vector in 0..GROUP / 4 {
+            // SAFETY: the caller's promise.
+            let bytes = s.load_int(unsafe { &*group.cast::<[i32; LANES]>().add(vector) });
             for (plane, dots) in planes.iter_mut().enumerate() {
                 for (r, dot) in dots.iter_mut().enumerate() {
-                    *dot = s.dot4(*dot, low, row(plane, r, vector));
-                }
-                for (r, dot) in dots.iter_mut().enumerate() {
-                    *dot = s.dot4(*dot, high, row(plane, r, vector + half));
+                    *dot = s.dot8(*dot, bytes, row(plane, r, vector));
                 }
             }
-        }
-        for dot in planes.as_flattened_mut() {
-            *dot = s.end_dot4(*dot);
         }
     } else {
-        for vector in 0..GROUP / 4 {
-            // SAFETY: as above.
-            let bytes = s.load_int(unsafe { &*vectors.add(vector) });
+        for vector in 0..half {
+            // SAFETY: the caller's promise.
+            let (low, high) = unsafe { quants::pair::<S, BITS, GROUP>(s, group, vector) };
             for (plane, dots) in planes.iter_mut().enumerate() {
                 for (r, dot) in dots.iter_mut().enumerate() {
-                    let row = row(plane, r, vector);
-                    *dot = if BITS == 7 {
-                        s.dot7(*dot, bytes, row)
-                    } else {
-                        s.dot8(*dot, bytes, row)
-                    };
+                    *dot = dot_of::<S, BITS>(s, *dot, low, row(plane, r, vector));
+                }
+                for (r, dot) in dots.iter_mut().enumerate() {
+                    *dot = dot_of::<S, BITS>(s, *dot, high, row(plane, r, vector + half));
                 }
             }
+        }
+    }
+    if BITS == 4 {
+        for dot in planes.as_flattened_mut() {
+            *dot = s.end_dot4(*dot);
         }
     }
     let mut dots = planes[0];
@@ -129,4 +119,14 @@ unsafe fn dots<
         }
     }
     dots
+}
+
+/// Products of bytes of four to seven bits.
+#[inline(always)]
+fn dot_of<S: Simd, const BITS: usize>(s: S, sums: S::I, bytes: S::I, row: i32) -> S::I {
+    if BITS == 4 {
+        s.dot4(sums, bytes, row)
+    } else {
+        s.dot7(sums, bytes, row)
+    }
 }

@@ -9,6 +9,7 @@ mod int8;
 mod lanes;
 mod plain;
 mod product;
+mod quants;
 
 pub(crate) use affine::AffineTiles;
 pub(crate) use blocks::BlockMemory;

@@ -60,29 +60,34 @@ impl Product<'_> {
 
     fn integers<const PLANES: usize>(&mut self, weight: &AffineTiles) {
         let sum = match weight.minimum {
-            Minimum::Zero(zero) if weight.used_bits == 8 => Sum::Times(zero - self.level.centre()),
+            Minimum::Zero(zero) if weight.layout.bits == 8 => {
+                Sum::Times(zero - self.level.centre())
+            }
             Minimum::Zero(zero) => Sum::Times(zero),
             Minimum::Given(_) => Sum::Scaled,
         };
-        let blocks = self
-            .memory
-            .bytes::<PLANES>(self.x, weight.group, sum, self.level, self.team);
-        match (weight.used_bits, weight.group) {
+        let blocks =
+            self.memory
+                .bytes::<PLANES>(self.x, weight.layout.group, sum, self.level, self.team);
+        match (weight.layout.bits, weight.layout.group) {
             (4, 32) => self.tiles(&Int8::<4, 32, PLANES>(weight), blocks),
-            (4, 16) => self.tiles(&Int8::<4, 16, PLANES>(weight), blocks),
-            (7, 32) => self.tiles(&Int8::<7, 32, PLANES>(weight), blocks),
-            (7, 16) => self.tiles(&Int8::<7, 16, PLANES>(weight), blocks),
+            (5, 32) => self.tiles(&Int8::<5, 32, PLANES>(weight), blocks),
             (8, 32) => self.tiles(&Int8::<8, 32, PLANES>(weight), blocks),
+            (6, 16) => self.tiles(&Int8::<6, 16, PLANES>(weight), blocks),
             (8, 16) => self.tiles(&Int8::<8, 16, PLANES>(weight), blocks),
-            other => unreachable!("bits and group {other:?} are refused when loading"),
+            other => unreachable!("bits and group {other:?} are not packed"),
         }
     }
 
     fn exact(&mut self, weight: &AffineTiles) {
         let blocks = self.memory.floats(self.x, self.level, self.team);
-        match weight.bits {
-            4 => self.tiles(&Exact::<4>(weight), blocks),
-            _ => self.tiles(&Exact::<8>(weight), blocks),
+        match (weight.layout.bits, weight.layout.group) {
+            (4, 32) => self.tiles(&Exact::<4, 32>(weight), blocks),
+            (5, 32) => self.tiles(&Exact::<5, 32>(weight), blocks),
+            (8, 32) => self.tiles(&Exact::<8, 32>(weight), blocks),
+            (6, 16) => self.tiles(&Exact::<6, 16>(weight), blocks),
+            (8, 16) => self.tiles(&Exact::<8, 16>(weight), blocks),
+            other => unreachable!("bits and group {other:?} are not packed"),
         }
     }
 

@@ -158,6 +158,17 @@ impl Simd for Avx2 {
             ]
         })
     }
+    #[inline(always)]
+    fn load_i8(self, from: &[i8; LANES]) -> Self::F {
+        with_token!({
+            let bytes = _mm_loadu_si128(from.as_ptr().cast());
+            let upper = _mm_unpackhi_epi64(bytes, bytes);
+            [
+                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(upper)),
+            ]
+        })
+    }
 
     #[inline(always)]
     fn add(self, a: Self::F, b: Self::F) -> Self::F {

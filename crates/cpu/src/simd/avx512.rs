@@ -99,6 +99,12 @@ impl Simd for Avx512 {
             _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.as_ptr().cast()))
         )))
     }
+    #[inline(always)]
+    fn load_i8(self, from: &[i8; LANES]) -> Self::F {
+        with_token!(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(
+            from.as_ptr().cast()
+        ))))
+    }
 
     #[inline(always)]
     fn add(self, a: Self::F, b: Self::F) -> Self::F {

@@ -138,6 +138,7 @@ pub(crate) trait Simd: Copy {
     /// Rounds to the nearest, ties to even.
     fn store_f16(self, value: Self::F, to: &mut [f16; LANES]);
     fn load_bf16(self, from: &[bf16; LANES]) -> Self::F;
+    fn load_i8(self, from: &[i8; LANES]) -> Self::F;
 
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;

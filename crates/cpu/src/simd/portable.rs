@@ -63,6 +63,10 @@ impl Simd for Portable {
     fn load_bf16(self, from: &[bf16; LANES]) -> Self::F {
         from.map(|x| f32::from_bits(u32::from(x.to_bits()) << 16))
     }
+    #[inline(always)]
+    fn load_i8(self, from: &[i8; LANES]) -> Self::F {
+        from.map(f32::from)
+    }
 
     #[inline(always)]
     fn add(self, a: Self::F, b: Self::F) -> Self::F {

@@ -124,6 +124,8 @@ at_every_level! {
         assert_eq!(out(s, s.load_f16(&halves)), halves.map(f16::to_f32));
         let brains: [bf16; LANES] = std::array::from_fn(|i| bf16::from_f32(i as f32 * -1.7));
         assert_eq!(out(s, s.load_bf16(&brains)), brains.map(bf16::to_f32));
+        let bytes: [i8; LANES] = std::array::from_fn(|i| (i as i32 * 17 - 128) as i8);
+        assert_eq!(out(s, s.load_i8(&bytes)), bytes.map(f32::from));
         assert_eq!(out(s, s.max(s.splat(f32::NAN), s.splat(2.0)))[0], 2.0);
         assert_eq!(out(s, s.keep_at_least(s.splat(3.0), s.load(&x), s.splat(0.0)))[7..9], [0.0, 3.0]);
     }

@@ -59,10 +59,23 @@ impl Difference {
         match (self.first.as_deref(), self.second.as_deref()) {
             (Some(""), None) => format!("{name} is set on {first} only"),
             (None, Some("")) => format!("{name} is set on {second} only"),
-            (Some(value), None) => format!("{name} is {value} on {first} and not set on {second}"),
-            (None, Some(value)) => format!("{name} is {value} on {second} and not set on {first}"),
+            (Some(value), None) => {
+                format!(
+                    "{name} is {} on {first} and not set on {second}",
+                    short(value)
+                )
+            }
+            (None, Some(value)) => {
+                format!(
+                    "{name} is {} on {second} and not set on {first}",
+                    short(value)
+                )
+            }
             (one, two) => {
-                let (one, two) = (one.unwrap_or_default(), two.unwrap_or_default());
+                let (one, two) = (
+                    short(one.unwrap_or_default()),
+                    short(two.unwrap_or_default()),
+                );
                 format!("{name} is {one} on {first} and {two} on {second}")
             }
         }
@@ -84,7 +97,7 @@ impl fmt::Display for Difference {
         let word = |value: &Option<String>| match value.as_deref() {
             None => "not set".to_owned(),
             Some("") => "set".to_owned(),
-            Some(value) => value.to_owned(),
+            Some(value) => short(value),
         };
         write!(
             out,
@@ -93,6 +106,16 @@ impl fmt::Display for Difference {
             word(&self.first),
             word(&self.second)
         )
+    }
+}
+
+/// A value on one line and of a length that can be read.
+fn short(value: &str) -> String {
+    const LONGEST: usize = 60;
+    let line = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
     }
 }
 
@@ -116,9 +139,6 @@ pub fn differences(first: &SubjectFacts, second: &SubjectFacts) -> Vec<Differenc
         second.model.clone(),
     );
     add(Aspect::Program, "program", program(first), program(second));
-    for name in union(flag_names(first), flag_names(second)) {
-        add(Aspect::Flag, &name, flag(first, &name), flag(second, &name));
-    }
     let (one, two) = (&first.environment, &second.environment);
     for name in union(one.keys().cloned(), two.keys().cloned()) {
         add(
@@ -127,6 +147,13 @@ pub fn differences(first: &SubjectFacts, second: &SubjectFacts) -> Vec<Differenc
             one.get(&name).cloned(),
             two.get(&name).cloned(),
         );
+    }
+    // the settings of different programs have different names, or mean different things
+    if kind(first) != kind(second) {
+        return found;
+    }
+    for name in union(flag_names(first), flag_names(second)) {
+        add(Aspect::Flag, &name, flag(first, &name), flag(second, &name));
     }
     let (one, two) = (&first.versions, &second.versions);
     for name in union(one.keys().cloned(), two.keys().cloned()) {
@@ -162,6 +189,20 @@ fn program(subject: &SubjectFacts) -> Option<String> {
         other => other,
     });
     Some(words.collect::<Vec<_>>().join(" ")).filter(|words| !words.is_empty())
+}
+
+/// Which server a program is, wherever it lies and whoever starts it.
+fn kind(subject: &SubjectFacts) -> Option<&str> {
+    let words = &subject.command.as_ref()?.program;
+    let serve = words
+        .iter()
+        .position(|word| word == "serve")
+        .filter(|at| *at > 0);
+    let word = serve.map_or_else(|| words.last(), |at| words.get(at - 1))?;
+    Some(match word.rsplit('/').next().unwrap_or(word) {
+        "launch_server_from_source.sh" | "launch_server" => "sglang.launch_server",
+        name => name,
+    })
 }
 
 fn flag_names(subject: &SubjectFacts) -> Vec<String> {

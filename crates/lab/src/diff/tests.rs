@@ -120,3 +120,42 @@ fn settings_without_effect_are_found_in_what_the_server_says() {
         ]
     );
 }
+
+#[test]
+fn settings_of_different_programs_are_not_compared_one_by_one() {
+    let ours = "out/peregrine serve --model-path m --threads 2 --disable-radix-cache";
+    let theirs = "llama-server --model m --threads 2 --parallel 4";
+    assert_eq!(told(("ours", ours), ("theirs", theirs), None), [""; 0]);
+    let found = differences(&subject("ours", ours), &subject("theirs", theirs));
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        found[0].to_string(),
+        "program: out/peregrine serve | llama-server"
+    );
+    let other_build = ours
+        .replace("out", "elsewhere")
+        .replace("--threads 2", "--threads 4");
+    assert_eq!(
+        told(("a", ours), ("b", &other_build), None).len(),
+        1,
+        "the same program is compared"
+    );
+    let wrapped = "bash scripts/launch_server_from_source.sh --model-path m --x";
+    let plain = "python3 -m sglang.launch_server --model-path m --y";
+    assert_eq!(
+        differences(&subject("a", wrapped), &subject("b", plain)).len(),
+        3
+    );
+}
+
+#[test]
+fn long_values_are_cut() {
+    let difference = Difference {
+        aspect: Aspect::Resolved,
+        name: "template".to_owned(),
+        first: Some("a\nb".repeat(100)),
+        second: None,
+    };
+    assert!(difference.to_string().len() < 100);
+    assert!(!difference.sentence("x", "y").contains('\n'));
+}

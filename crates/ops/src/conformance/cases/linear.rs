@@ -12,7 +12,7 @@ struct Format {
     group: usize,
 }
 
-const FORMATS: [Format; 9] = [
+const FORMATS: [Format; 11] = [
     Format {
         name: "f32",
         make: |b, r, c| plain(b, r, c, DType::F32),
@@ -36,6 +36,16 @@ const FORMATS: [Format; 9] = [
     Format {
         name: "q4_1",
         make: |b, r, c| affine(b, r, c, (4, 15, 32), None, true),
+        group: 32,
+    },
+    Format {
+        name: "q5_0",
+        make: |b, r, c| affine(b, r, c, (8, 31, 32), Some(16.0), true),
+        group: 32,
+    },
+    Format {
+        name: "q8_0 shifted",
+        make: |b, r, c| affine(b, r, c, (8, 255, 32), None, true),
         group: 32,
     },
     Format {
@@ -78,16 +88,26 @@ fn affine(
     let quants = (0..rows * cols)
         .map(|_| bench.below(largest + 1) as u8)
         .collect();
-    let groups = rows * cols / group;
-    let round = |x: f32| if halves { f16::from_f32(x).to_f32() } else { x };
-    let scales: Vec<f32> = bench
-        .normals(groups)
-        .into_iter()
-        .map(|x| round(x / largest as f32))
-        .collect();
+    let mut numbers = |factor: f32| -> Vec<f32> {
+        let mut whole = 1.0;
+        let number = |index: usize| {
+            let in_row = index % (cols / group);
+            let x = f16::from_f32(bench.normal() * factor).to_f32();
+            if halves {
+                return x;
+            }
+            // A half for each 256 columns, times a small integer for each group.
+            if in_row.is_multiple_of(256 / group) {
+                whole = f16::from_f32(bench.normal() * factor / 64.0).to_f32();
+            }
+            whole * bench.below(64) as f32
+        };
+        (0..rows * cols / group).map(number).collect()
+    };
+    let scales = numbers(1.0 / largest as f32);
     let minimums = match zero {
         Some(zero) => scales.iter().map(|scale| -zero * scale).collect(),
-        None => bench.normals(groups).into_iter().map(round).collect(),
+        None => numbers(1.0),
     };
     HostValues::Affine(AffineRows {
         bits,
@@ -127,8 +147,9 @@ fn kind(bench: &Bench<'_>, format: &Format) -> Kind {
 }
 
 /// Tokens, inputs in groups of 32, outputs.
-const SHAPES: [(usize, usize, usize); 11] = [
+const SHAPES: [(usize, usize, usize); 12] = [
     (1, 18, 960),
+    (6, 16, 40),
     (1, 1, 1),
     (2, 2, 17),
     (3, 2, 16),
