@@ -36,14 +36,10 @@ check() {
   wait
 }
 
+# two tools at once: neither is timed
 sanitize() {
-  part memcheck 80 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" attention-conformance narrow graphs
-  part racecheck 80 compute-sanitizer --tool racecheck ./prove "${libraries[@]}" attention-conformance narrow graphs
-}
-
-sanitize_all() {
-  part memcheck-all 240 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" conformance &
-  part racecheck-all 240 compute-sanitizer --tool racecheck ./prove "${libraries[@]}" conformance &
+  part memcheck 100 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" attention-conformance narrow graphs conformance &
+  part racecheck 100 compute-sanitizer --tool racecheck ./prove "${libraries[@]}" attention-conformance narrow graphs conformance &
   wait
 }
 
@@ -58,9 +54,9 @@ for word in "$@"; do
   case $word in
     check) check ;;
     sanitize) sanitize ;;
-    sanitize-all) sanitize_all ;;
     profile) profile ;;
     small | attention | products | layers) prove "$word" 70 "$word" ;;
+    in-turn) prove in-turn 40 --in-turn layers ;;
     own) prove own 40 --own-products layers ;;
     library) prove library 40 --library-products layers ;;
     *) echo "no part $word" >>"$logs/summary" ;;
@@ -70,6 +66,6 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine layers own library small attention conformance attention-check graphs goldens summary; do
+for log in machine layers in-turn own library small attention conformance attention-check graphs goldens memcheck racecheck summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done

@@ -1,8 +1,9 @@
 // Products with few rows: out = x · weightᵀ + bias, every weight read once, at the speed of memory.
 //
-// Weights are the first factor, 64 outputs a warpgroup, and rows of x the second: from 8 to 64 columns of the product.
-// A grid of a fixed size takes equal shares of all (tile of outputs, stage of inputs) pairs; tiles that are shared are
-// added in order of the inputs by the block that ends last. The first stages are fetched before the predecessor has ended.
+// Weights are the first factor, 64 outputs a tile, and rows of x the second: from 8 to 64 columns of the product. A grid
+// of a fixed size takes equal shares of all (tile of outputs, stage of inputs) pairs; tiles that are shared are added in
+// order of the inputs by the block that ends last. A block takes half a multiprocessor: the next product fetches its
+// first stages beside the end of this one, before the kernel between them has made its inputs.
 #include "common/bf16.cuh"
 #include "common/order.cuh"
 #include "common/room.cuh"
@@ -27,22 +28,22 @@ struct LinearParams {
 constexpr int kInputs = 128;
 constexpr int kSlice = 64;
 
-template <int kTokens, int kGroups>
+template <int kTokens>
 struct Stream {
-    static constexpr int kOutputs = 64 * kGroups;
+    static constexpr int kOutputs = 64;
     static constexpr int kWeightBytes = kOutputs * kInputs * 2;
     static constexpr int kBytes = kWeightBytes + kTokens * kInputs * 2;
-    static constexpr int kFit = (kMostRoom - 512) / kBytes;
+    static constexpr int kFit = (kHalfRoom - 512) / kBytes;
     static constexpr int kStages = kFit < 12 ? kFit : 12;
-    static constexpr int kThreads = 128 * kGroups + 32;
+    static constexpr int kThreads = 160;
     static constexpr int kSums = kTokens / 2;
 
     struct Barriers {
         Barrier full[kStages];
         Barrier empty[kStages];
-        uint32_t last[kGroups];
+        uint32_t last;
     };
-    static_assert(kStages * kBytes + sizeof(Barriers) <= kMostRoom, "fits");
+    static_assert(kStages * kBytes + sizeof(Barriers) <= kHalfRoom, "fits");
 
     static __device__ Shares shares(const LinearParams& p) {
         return Shares((p.outputs + kOutputs - 1) / kOutputs * p.stages, gridDim.x);
@@ -120,23 +121,21 @@ struct Stream {
         return p.partials + (static_cast<size_t>(worker) * 2 + begins) * kOutputs * kTokens;
     }
 
-    // Leaves sums of a shared tile behind; in the group that finds all stages done, `sums` becomes their sum.
+    // Leaves sums of a shared tile behind; in the block that finds all stages done, `sums` becomes their sum.
     static __device__ bool join(const LinearParams& p, Barriers* barriers, uint32_t tile, bool begins, uint32_t done,
                                 float (&sums)[kSums]) {
-        const uint32_t group = threadIdx.x / 128;
         float* mine = partial(p, blockIdx.x, begins) + threadIdx.x;
 #pragma unroll
-        for (int i = 0; i < kSums; ++i) __stcg(mine + i * 128 * kGroups, sums[i]);
+        for (int i = 0; i < kSums; ++i) __stcg(mine + i * 128, sums[i]);
         __threadfence();
-        meet(1 + group, 128);
-        if (threadIdx.x % 128 == 0) {
-            uint32_t* arrivals = p.arrivals + tile * kGroups + group;
-            const bool last = atomicAdd(arrivals, done) + done == p.stages;
-            if (last) *arrivals = 0;
-            barriers->last[group] = last;
+        meet(1, 128);
+        if (threadIdx.x == 0) {
+            const bool last = atomicAdd(p.arrivals + tile, done) + done == p.stages;
+            if (last) p.arrivals[tile] = 0;
+            barriers->last = last;
         }
-        meet(1 + group, 128);
-        if (!barriers->last[group]) return false;
+        meet(1, 128);
+        if (!barriers->last) return false;
         __threadfence();
         const uint32_t start = tile * p.stages;
         const uint32_t from = shares(p).owner(start), to = shares(p).owner(start + p.stages - 1);
@@ -145,21 +144,22 @@ struct Stream {
         for (uint32_t worker = from; worker <= to; ++worker) {
             const float* part = partial(p, worker, worker == from) + threadIdx.x;
 #pragma unroll
-            for (int i = 0; i < kSums; ++i) sums[i] += __ldcg(part + i * 128 * kGroups);
+            for (int i = 0; i < kSums; ++i) sums[i] += __ldcg(part + i * 128);
         }
         return true;
     }
 
     static __device__ void consume(const LinearParams& p, uint8_t* ring, Barriers* barriers, uint32_t begin, uint32_t end) {
-        const uint32_t base = shared_address(ring), group = threadIdx.x / 128;
+        const uint32_t base = shared_address(ring);
         RingPlace<kStages> place;
         float sums[kSums] = {};
         Unit unit(p, begin);
         while (begin < end) {
             // The part of a tile that is this block's.
             const uint32_t tile = unit.tile, first = unit.stage, last = min(p.stages, first + end - begin);
+            uint32_t before = 0;
             for (; unit.stage < last; ++unit.stage, place.advance()) {
-                const uint64_t weights = matrix_along(base + place.stage * kBytes + group * 64 * kSlice * 2);
+                const uint64_t weights = matrix_along(base + place.stage * kBytes);
                 const uint64_t x = matrix_along(base + place.stage * kBytes + kWeightBytes);
                 barriers->full[place.stage].wait(place.parity);
                 pin(sums);
@@ -172,10 +172,14 @@ struct Stream {
                                              unit.stage != first || step != 0);
                 }
                 commit_products();
-                wait_products<0>();
-                pin(sums);
-                if (threadIdx.x % 128 == 0) barriers->empty[place.stage].arrive();
+                // The stage before is done when at most this one is not.
+                wait_products<1>();
+                if (threadIdx.x == 0 && unit.stage != first) barriers->empty[before].arrive();
+                before = place.stage;
             }
+            wait_products<0>();
+            pin(sums);
+            if (threadIdx.x == 0) barriers->empty[before].arrive();
             const bool whole = first == 0 && last == p.stages;
             if (whole || join(p, barriers, tile, first == 0, last - first, sums)) write(p, tile, sums);
             begin += last - first;
@@ -192,13 +196,13 @@ struct Stream {
         if (threadIdx.x == 0) {
             for (int i = 0; i < kStages; ++i) {
                 barriers->full[i].init(1);
-                barriers->empty[i].init(kGroups);
+                barriers->empty[i].init(1);
             }
             publish_barriers();
         }
         __syncthreads();
         const uint32_t begin = shares(p).begin(blockIdx.x), end = shares(p).begin(blockIdx.x + 1);
-        if (threadIdx.x >= 128 * kGroups) {
+        if (threadIdx.x >= 128) {
             if (threadIdx.x % 32 == 0) produce(p, ring, barriers, begin, end);
         } else {
             consume(p, ring, barriers, begin, end);
@@ -206,15 +210,13 @@ struct Stream {
     }
 };
 
-#define LINEAR_STREAM(tokens, groups)                                                   \
-    extern "C" __global__ void __launch_bounds__((Stream<tokens, groups>::kThreads), 1) \
-        linear_stream_##tokens##_##groups(const __grid_constant__ LinearParams p) {     \
-        Stream<tokens, groups>::run(p);                                                 \
+#define LINEAR_STREAM(tokens)                                                                            \
+    extern "C" __global__ void __launch_bounds__(Stream<tokens>::kThreads) linear_stream_##tokens(       \
+        const __grid_constant__ LinearParams p) {                                                        \
+        Stream<tokens>::run(p);                                                                          \
     }
 
-LINEAR_STREAM(8, 1)
-LINEAR_STREAM(16, 1)
-LINEAR_STREAM(32, 1)
-LINEAR_STREAM(32, 2)
-LINEAR_STREAM(64, 1)
-LINEAR_STREAM(64, 2)
+LINEAR_STREAM(8)
+LINEAR_STREAM(16)
+LINEAR_STREAM(32)
+LINEAR_STREAM(64)

@@ -1,6 +1,7 @@
 // Normalises query and key heads if asked, rotates them by position, and stores keys and values into pages.
 //
-// One warp a head of one token. Query heads are rotated in place; key and value heads go to the cache as well.
+// One warp a head of one token, or four heads where there are many tokens. Query heads are rotated in place; key and value
+// heads go to the cache as well.
 #include "common/bf16.cuh"
 #include "common/number.cuh"
 #include "common/order.cuh"
@@ -31,6 +32,8 @@ struct RopeParams {
     uint32_t wide_norms;
     // Heads of 64, 128 or 256 elements, rotated whole, that begin at multiples of 16 bytes.
     uint32_t even;
+    // Heads a warp takes: one or four.
+    uint32_t each;
 };
 
 constexpr int kWarps = 8;
@@ -47,6 +50,24 @@ template <int kPer>
 struct EvenHead {
     float values[kPer];
     static constexpr int kDim = 32 * kPer;
+
+    // Cosines and sines of this lane's elements; sines of the lower half are turned round.
+    struct Angles {
+        float cosines[kPer];
+        float sines[kPer];
+
+        __device__ __forceinline__ Angles(const float* table, uint32_t, float*) {
+            if (!table) return;
+            const bool lower = threadIdx.x % 32 < 16;
+#pragma unroll
+            for (int i = 0; i < kPer; ++i) {
+                const uint32_t pair = threadIdx.x % 16 * kPer + i;
+                const float sine = table[kDim / 2 + pair];
+                cosines[i] = table[pair];
+                sines[i] = lower ? -sine : sine;
+            }
+        }
+    };
 
     __device__ __forceinline__ static uint32_t first() { return threadIdx.x % 32 * kPer; }
 
@@ -72,14 +93,11 @@ struct EvenHead {
         for (int i = 0; i < kPer; ++i) values[i] *= factor * number(norm.weight, norm.wide, first() + i);
     }
 
-    __device__ __forceinline__ void rotate(const float* angles, uint32_t, float*) {
-        const bool lower = threadIdx.x % 32 < 16;
+    __device__ __forceinline__ void rotate(const Angles& angles) {
 #pragma unroll
         for (int i = 0; i < kPer; ++i) {
-            const uint32_t pair = threadIdx.x % 16 * kPer + i;
             const float other = __shfl_xor_sync(0xffffffffu, values[i], 16);
-            const float sine = angles[kDim / 2 + pair];
-            values[i] = values[i] * angles[pair] + other * (lower ? -sine : sine);
+            values[i] = values[i] * angles.cosines[i] + other * angles.sines[i];
         }
     }
 
@@ -102,6 +120,15 @@ struct EvenHead {
 struct OddHead {
     float values[kWidest / 32];
 
+    struct Angles {
+        const float* table;
+        uint32_t rotated;
+        float* line;
+
+        __device__ __forceinline__ Angles(const float* from, uint32_t count, float* shared)
+            : table(from), rotated(count), line(shared) {}
+    };
+
     __device__ __forceinline__ static uint32_t at(int i) { return threadIdx.x % 32 + 32 * i; }
 
     __device__ __forceinline__ void load(const bf16* from, uint32_t dim) {
@@ -120,8 +147,9 @@ struct OddHead {
         }
     }
 
-    __device__ __forceinline__ void rotate(const float* angles, uint32_t rotated, float* line) {
-        const uint32_t half = rotated / 2;
+    __device__ __forceinline__ void rotate(const Angles& angles) {
+        const uint32_t half = angles.rotated / 2;
+        float* line = angles.line;
 #pragma unroll
         for (int i = 0; i < kWidest / 32; ++i) line[at(i)] = values[i];
         __syncwarp();
@@ -130,7 +158,7 @@ struct OddHead {
             if (at(i) >= 2 * half) continue;
             const uint32_t pair = at(i) < half ? at(i) : at(i) - half;
             const float other = at(i) < half ? -line[at(i) + half] : line[at(i) - half];
-            values[i] = values[i] * angles[pair] + other * angles[half + pair];
+            values[i] = values[i] * angles.table[pair] + other * angles.table[half + pair];
         }
         __syncwarp();
     }
@@ -160,48 +188,65 @@ __device__ __forceinline__ void cache(const RopeParams& p, const Head& head, voi
     }
 }
 
+// Where a head is: queries, then keys, then values.
+__device__ __forceinline__ const bf16* source(const RopeParams& p, uint32_t token, uint32_t head) {
+    if (head < p.query_heads) return p.query + static_cast<size_t>(token) * p.query_stride + head * p.head_dim;
+    head -= p.query_heads;
+    if (head < p.kv_heads) return p.key + static_cast<size_t>(token) * p.key_stride + head * p.head_dim;
+    return p.value + static_cast<size_t>(token) * p.value_stride + (head - p.kv_heads) * p.head_dim;
+}
+
 template <typename Head>
-__device__ __forceinline__ void run(const RopeParams& p, uint32_t token, uint32_t number_of_head, float* line) {
-    const float* angles = p.rotated ? p.table + static_cast<size_t>(p.positions[token]) * p.rotated : nullptr;
-    Head head;
-    if (number_of_head < p.query_heads) {
-        bf16* query = p.query + static_cast<size_t>(token) * p.query_stride + number_of_head * p.head_dim;
-        head.load(query, p.head_dim);
+__device__ __forceinline__ void finish(const RopeParams& p, Head& head, uint32_t token, uint32_t number, uint32_t slot,
+                                       const typename Head::Angles& angles) {
+    bf16* place = const_cast<bf16*>(source(p, token, number));
+    if (number < p.query_heads) {
         if (p.query_norm) head.normalise({p.query_norm, p.query_eps, p.wide_norms}, p.head_dim);
-        if (p.rotated) head.rotate(angles, p.rotated, line);
-        head.store(query, p.head_dim);
-        return;
-    }
-    const uint32_t kv_head = (number_of_head - p.query_heads) % p.kv_heads, slot = p.slots[token];
-    if (number_of_head < p.query_heads + p.kv_heads) {
-        bf16* key = p.key + static_cast<size_t>(token) * p.key_stride + kv_head * p.head_dim;
-        head.load(key, p.head_dim);
+        if (p.rotated) head.rotate(angles);
+        head.store(place, p.head_dim);
+    } else if (number < p.query_heads + p.kv_heads) {
         if (p.key_norm) head.normalise({p.key_norm, p.key_eps, p.wide_norms}, p.head_dim);
         if (p.rotated) {
-            head.rotate(angles, p.rotated, line);
-            head.store(key, p.head_dim);
+            head.rotate(angles);
+            head.store(place, p.head_dim);
         }
-        cache(p, head, p.keys, slot, kv_head);
+        cache(p, head, p.keys, slot, number - p.query_heads);
     } else {
-        head.load(p.value + static_cast<size_t>(token) * p.value_stride + kv_head * p.head_dim, p.head_dim);
-        cache(p, head, p.values, slot, kv_head);
+        cache(p, head, p.values, slot, number - p.query_heads - p.kv_heads);
+    }
+}
+
+// Some heads of one token: all are read before the first is written.
+template <typename Head, int kEach>
+__device__ __forceinline__ void run(const RopeParams& p, float* line) {
+    const uint32_t heads = p.query_heads + 2 * p.kv_heads, parts = (heads + kEach - 1) / kEach;
+    const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32, token = warp / parts, first = warp % parts * kEach;
+    if (token >= p.tokens) return;
+    Head some[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        if (first + i < heads) some[i].load(source(p, token, first + i), p.head_dim);
+    }
+    const float* table = p.rotated ? p.table + static_cast<size_t>(p.positions[token]) * p.rotated : nullptr;
+    const typename Head::Angles angles(table, p.rotated, line);
+    const uint32_t slot = p.slots ? p.slots[token] : 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        if (first + i < heads) finish(p, some[i], token, first + i, slot, angles);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(32 * kWarps) rope_store_kv(const __grid_constant__ RopeParams p) {
     __shared__ float lines[kWarps][kWidest];
-    const uint32_t heads = p.query_heads + 2 * p.kv_heads;
-    const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32, token = warp / heads, head = warp % heads;
     begin_after_predecessor();
-    if (token >= p.tokens) return;
     float* line = lines[threadIdx.x / 32];
-    if (p.even && p.head_dim == 128) {
-        run<EvenHead<4>>(p, token, head, line);
-    } else if (p.even && p.head_dim == 64) {
-        run<EvenHead<2>>(p, token, head, line);
-    } else if (p.even && p.head_dim == 256) {
-        run<EvenHead<8>>(p, token, head, line);
+    if (!p.even) {
+        run<OddHead, 1>(p, line);
+    } else if (p.head_dim == 128) {
+        p.each == 4 ? run<EvenHead<4>, 4>(p, line) : run<EvenHead<4>, 1>(p, line);
+    } else if (p.head_dim == 64) {
+        p.each == 4 ? run<EvenHead<2>, 4>(p, line) : run<EvenHead<2>, 1>(p, line);
     } else {
-        run<OddHead>(p, token, head, line);
+        p.each == 4 ? run<EvenHead<8>, 4>(p, line) : run<EvenHead<8>, 1>(p, line);
     }
 }

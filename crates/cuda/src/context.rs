@@ -10,6 +10,8 @@ pub(crate) struct Context {
     device: sys::CUdevice,
     primary: sys::CUcontext,
     stream: sys::CUstream,
+    /// Kernels begin only when everything before them has ended.
+    in_turn: bool,
 }
 
 // SAFETY: driver handles may be used from any thread that has made the context current.
@@ -19,7 +21,7 @@ unsafe impl Sync for Context {}
 
 impl Context {
     /// The context of GPU `ordinal`, current on the calling thread.
-    pub(crate) fn open(ordinal: i32) -> Result<Self, DeviceError> {
+    pub(crate) fn open(ordinal: i32, in_turn: bool) -> Result<Self, DeviceError> {
         let (mut device, mut context, mut stream) = (0, std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the driver is loaded (the caller checked); every out-pointer is valid.
         unsafe {
@@ -43,6 +45,7 @@ impl Context {
             device,
             primary: context,
             stream,
+            in_turn,
         })
     }
 
@@ -62,6 +65,10 @@ impl Context {
         // SAFETY: the context lives as long as self.
         let result = unsafe { sys::cuCtxSetCurrent(self.primary) };
         check(result, "using the GPU")
+    }
+
+    pub(crate) fn is_in_turn(&self) -> bool {
+        self.in_turn
     }
 
     pub(crate) fn stream(&self) -> sys::CUstream {

@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::driver::check;
 use crate::launch::Functions;
 use crate::launch::attend::Attention;
+use crate::launch::sample::Sampling;
 use crate::library::{self, Absent};
 use crate::linear::{DeviceWeight, Product, Products};
 use crate::module::{self, Modules};
@@ -55,6 +56,8 @@ pub struct CudaOptions {
     pub max_step_tokens: usize,
     /// Who computes dense products.
     pub products: ProductChoice,
+    /// Kernels begin only when their predecessor has ended; for comparisons.
+    pub in_turn: bool,
 }
 
 /// The first GPU of this machine.
@@ -63,6 +66,7 @@ pub struct CudaDevice {
     pub(crate) context: Arc<Context>,
     pub(crate) functions: Functions,
     pub(crate) attention: Attention,
+    pub(crate) sampling: Sampling,
     products: Products,
     max_rows: usize,
 }
@@ -77,7 +81,7 @@ impl CudaDevice {
         if Context::count()? == 0 {
             return Err(Absent::NoDevice);
         }
-        let context = Arc::new(Context::open(0)?);
+        let context = Arc::new(Context::open(0, options.in_turn)?);
         let name = context.name()?;
         let major = context
             .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
@@ -105,6 +109,7 @@ impl CudaDevice {
         Ok(Self {
             functions: Functions::find(&modules)?,
             attention: Attention::new(&context, &modules, info.units)?,
+            sampling: Sampling::new(&context, info.units)?,
             products: Products::new(&context, &modules, info.units, options.products)?,
             info,
             context,

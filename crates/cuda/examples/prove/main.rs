@@ -1,6 +1,6 @@
 //! Proves the GPU ops on a machine with a GPU: against their references, and against what the hardware could do.
 //!
-//! `prove [--libraries FOLDER]… [--own-products | --library-products] PART…`, parts as listed in [`PARTS`]. Every part prints a table; the exit code is zero
+//! `prove [--libraries FOLDER]… [--own-products | --library-products] [--in-turn] PART…`, parts as listed in [`PARTS`]. Every part prints a table; the exit code is zero
 //! when nothing was wrong.
 #![expect(
     clippy::print_stdout,
@@ -42,11 +42,14 @@ const PARTS: [(&str, Part); 10] = [
 fn main() -> ExitCode {
     let mut folders = Vec::new();
     let mut products = ProductChoice::Fastest;
+    let mut in_turn = false;
     let mut parts: Vec<(&str, Part)> = Vec::new();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         if word == "--libraries" {
             folders.extend(words.next().map(PathBuf::from));
+        } else if word == "--in-turn" {
+            in_turn = true;
         } else if word == "--own-products" {
             products = ProductChoice::Own;
         } else if word == "--library-products" {
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         library_folders: folders,
         max_step_tokens: 2048,
         products,
+        in_turn,
         ..CudaOptions::default()
     };
     let device = match cuda::open(&options) {

@@ -1,23 +1,23 @@
 // How long contexts are cut: a function of the position alone, so that a row's sums are grouped alike in any batch.
 //
-// A unit is 128 positions. The first 32 chunks have one unit, then there are eight chunks to each doubling: a sequence
-// of 128 Ki positions has 72. Chunks are numbered from position 0 on.
+// A unit is 128 positions. The first 16 chunks have one unit, then there are eight chunks to each doubling: a sequence
+// of 4096 positions has 24, one of 128 Ki positions has 64. Chunks are numbered from position 0 on.
 #pragma once
 #include "params.cuh"
 
 constexpr uint32_t kUnit = 128;
-constexpr uint32_t kEven = 32;
+constexpr uint32_t kEven = 16;
 
 __device__ __forceinline__ uint32_t chunk_of_unit(uint32_t unit) {
     if (unit < kEven) return unit;
-    const uint32_t octave = 26 - __clz(unit);
-    return kEven + 8 * octave + ((unit >> (octave + 2)) & 7);
+    const uint32_t octave = 27 - __clz(unit);
+    return kEven + 8 * octave + ((unit >> (octave + 1)) & 7);
 }
 
 __device__ __forceinline__ uint32_t first_unit_of(uint32_t chunk) {
     if (chunk < kEven) return chunk;
     const uint32_t octave = (chunk - kEven) / 8;
-    return (8 + (chunk - kEven) % 8) << (octave + 2);
+    return (8 + (chunk - kEven) % 8) << (octave + 1);
 }
 
 // The work of one sequence, in units: every block of columns goes over the chunks from the first visible one on.

@@ -11,9 +11,10 @@ struct Share {
     uint32_t total;
     uint32_t row;
     uint32_t row_offset;
+    Sequence sequence;
 };
 
-// Everyone in the block adds up the work of all rows; `scratch` holds 8 words. Ends with a barrier.
+// Everyone in the block adds up the work of all rows; `scratch` holds 12 words. Ends with a barrier.
 template <int kThreads>
 __device__ Share find_share(const AttendParams& p, uint32_t worker, uint32_t columns, volatile uint32_t* scratch) {
     const uint32_t each = (p.rows + kThreads - 1) / kThreads, first = threadIdx.x * each;
@@ -42,17 +43,24 @@ __device__ Share find_share(const AttendParams& p, uint32_t worker, uint32_t col
     share.end = shares.begin(worker + 1);
     if (before <= share.begin && share.begin < before + mine) {
         uint32_t row = first;
-        for (; row + 1 < last; ++row) {
-            const uint32_t all = RowWork::of(p, Sequence::load(p, row), columns).all();
+        Sequence sequence = Sequence::load(p, row);
+        for (; row + 1 < last; sequence = Sequence::load(p, ++row)) {
+            const uint32_t all = RowWork::of(p, sequence, columns).all();
             if (share.begin < before + all) break;
             before += all;
         }
         scratch[6] = row;
         scratch[7] = before;
+        scratch[8] = sequence.first_token;
+        scratch[9] = sequence.fresh;
+        scratch[10] = sequence.length;
+        scratch[11] = p.table_rows[row];
     }
     __syncthreads();
     share.row = scratch[6];
     share.row_offset = scratch[7];
+    const size_t table_row = scratch[11];
+    share.sequence = {scratch[8], scratch[9], scratch[10], p.page_table + table_row * p.table_stride};
     __syncthreads();
     return share;
 }
@@ -93,7 +101,7 @@ struct Cursor {
         Cursor cursor;
         cursor.row = share.row;
         cursor.row_offset = share.row_offset;
-        cursor.enter(p, columns);
+        cursor.enter(p, share.sequence, columns);
         const uint32_t within = share.begin - share.row_offset;
         cursor.block = within / cursor.work.units;
         const uint32_t unit = cursor.work.first_unit + within % cursor.work.units;
@@ -114,8 +122,8 @@ struct Cursor {
 
 private:
     // Looks at a row.
-    __device__ void enter(const AttendParams& p, uint32_t columns) {
-        sequence = Sequence::load(p, row);
+    __device__ void enter(const AttendParams& p, const Sequence& entered, uint32_t columns) {
+        sequence = entered;
         work = RowWork::of(p, sequence, columns);
         block = 0;
         end_chunk = work.end_chunk();
@@ -127,7 +135,7 @@ private:
         while (cursor.row < p.rows && cursor.block >= cursor.work.blocks) {
             cursor.row_offset += cursor.work.all();
             ++cursor.row;
-            cursor.enter(p, columns);
+            cursor.enter(p, Sequence::load(p, cursor.row), columns);
         }
         cursor.chunk = cursor.work.first_chunk();
         cursor.sight = Sight::of(p, cursor.sequence, cursor.block, columns);

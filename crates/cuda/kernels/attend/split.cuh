@@ -246,8 +246,8 @@ struct Split {
         }
     }
 
-    // Puts eight columns of this warp's results where the block meets.
-    __device__ void bring(int group) const {
+    // Puts this warp's results for the first `used` of eight columns where the block meets.
+    __device__ void bring(int group, uint32_t used) const {
         const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
@@ -259,6 +259,8 @@ struct Split {
                 meeting->totals[lane * 2 + i][warp] = total;
             }
         }
+        // Two neighbours a lane; bringing one too many does no harm.
+        if (lane % 4 * 2 >= used) return;
 #pragma unroll
         for (int step = 0; step < kDim / 16; ++step) {
 #pragma unroll

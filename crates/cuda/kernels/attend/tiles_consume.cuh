@@ -59,38 +59,47 @@ private:
     __device__ void take_turn() const { meet(kTurn + group, 256); }
     __device__ void pass_turn() const { announce(kTurn + 1 - group, 256); }
 
-    // Goes over the blocks from the last to the first.
+    // Goes over the blocks from the last to the first. Of the last one only what is seen counts: all keys, or half.
     __device__ void attend(const Tile& tile) {
         begin(tile);
+        const uint32_t end = tile.position + tile.tokens, last_first = (tile.end - 1) * kKeys;
+        const bool half = end - last_first <= kKeys / 2;
         shape.control->query_full.wait(query_parity);
         query_parity ^= 1;
         take_turn();
-        issue_scores();
-        commit_products();
+        if (half) {
+            issue_scores<kKeys / 2>();
+            commit_products();
+            wait_products<0>();
+            pin(scores);
+        } else {
+            issue_scores<kKeys>();
+            commit_products();
+            wait_products<0>();
+            pin(scores);
+        }
         pass_turn();
-        wait_products<0>();
-        pin(scores);
         release(shape.control->keys_empty, keys_at);
         bound_scores();
-        hide(tile, tile.end - 1);
+        hide(tile.end - 1);
         weigh();
         pack();
-        bool first = true;
+        bool is_last = true;
         for (uint32_t block = tile.end - 1; block > tile.begin; --block) {
             take_turn();
-            issue_scores();
+            issue_scores<kKeys>();
             commit_products();
             shrink();
-            await_values(tile, block, first);
-            first = false;
+            await_values(tile, block, is_last);
             issue_mix();
+            is_last = false;
             commit_products();
             pass_turn();
             wait_products<1>();
             pin(scores);
             release(shape.control->keys_empty, keys_at);
             bound_scores();
-            if (must_hide(tile, block - 1)) hide(tile, block - 1);
+            if (must_hide(tile, block - 1)) hide(block - 1);
             weigh();
             wait_products<0>();
             pin(sums);
@@ -99,7 +108,7 @@ private:
         }
         if (leads()) shape.control->query_empty.arrive();
         shrink();
-        await_values(tile, tile.begin, first);
+        await_values(tile, tile.begin, is_last);
         issue_mix();
         commit_products();
         wait_products<0>();
@@ -124,7 +133,8 @@ private:
         at.advance();
     }
 
-    // scores = queries · keysᵀ.
+    // scores = queries · keysᵀ, for the first keys of a block; what the others hold is hidden later.
+    template <int kFirst>
     __device__ void issue_scores() {
         const uint64_t query = matrix_along(shared_address(shape.query) + group * 64 * kSlice * 2);
         const uint64_t keys = matrix_along(shared_address(shape.keys) + keys_at.stage * Shape::kKeyBytes);
@@ -134,8 +144,9 @@ private:
 #pragma unroll
         for (int step = 0; step < kDim / 16; ++step) {
             const uint32_t slice = step / 4, within = step % 4 * 32;
-            multiply_shared<kKeys>(scores, moved(query, slice * kTileRows * kSlice * 2 + within),
-                                   moved(keys, slice * kKeys * kSlice * 2 + within), step != 0);
+            multiply_shared<kFirst>(reinterpret_cast<float(&)[kFirst / 2]>(scores),
+                                    moved(query, slice * kTileRows * kSlice * 2 + within),
+                                    moved(keys, slice * kKeys * kSlice * 2 + within), step != 0);
         }
     }
 
@@ -179,7 +190,7 @@ private:
         return first + kKeys > tile.position + 1 || last - min(first, last) >= p.attend.window;
     }
 
-    __device__ void hide(const Tile& tile, uint32_t block) {
+    __device__ void hide(uint32_t block) {
 #pragma unroll
         for (int i = 0; i < kKeys / 2; ++i) {
             const uint32_t own = positions[i / 2 % 2], position = block * kKeys + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;

@@ -19,11 +19,15 @@ __device__ __forceinline__ uint4 philox(uint64_t key, uint64_t counter, uint64_t
     return make_uint4(x0, x1, x2, x3);
 }
 
+// Gumbel noise of one random word.
+__device__ __forceinline__ float noise(uint32_t word) {
+    const float uniform = (static_cast<float>(word >> 9) + 0.5f) * (1.0f / 8388608.0f);
+    return -logf(-logf(uniform));
+}
+
 // The Gumbel noise of one token at one output position.
 __device__ __forceinline__ float gumbel(uint64_t seed, uint32_t position, uint32_t token) {
     const uint4 words = philox(seed, position, token / 4);
     const uint32_t which = token % 4;
-    const uint32_t word = which == 0 ? words.x : which == 1 ? words.y : which == 2 ? words.z : words.w;
-    const float uniform = (static_cast<float>(word >> 9) + 0.5f) * (1.0f / 8388608.0f);
-    return -logf(-logf(uniform));
+    return noise(which == 0 ? words.x : which == 1 ? words.y : which == 2 ? words.z : words.w);
 }

@@ -63,7 +63,7 @@ const DIMS: [usize; 3] = [64, 128, 256];
 const COLUMNS: [usize; 2] = [8, 16];
 /// Positions of a unit of work, and units that come in even chunks.
 const UNIT: usize = 128;
-const EVEN: usize = 32;
+const EVEN: usize = 16;
 /// Rows of queries in a tile.
 const TILE_ROWS: usize = 128;
 /// Rows of a batch that the tile kernel can list.
@@ -81,7 +81,7 @@ fn chunks(positions: usize) -> usize {
     }
     let last = units - 1;
     let octave = (last / EVEN).ilog2() as usize;
-    EVEN + 8 * octave + ((last >> (octave + 2)) & 7) + 1
+    EVEN + 8 * octave + ((last >> (octave + 1)) & 7) + 1
 }
 
 /// The kernels of attention and the memory they share.
@@ -192,8 +192,9 @@ impl CudaDevice {
         }
         let params = self.attend_params(op, &shape);
         let many = op.batch.max_query > shape.few;
-        // A batch of one long row has none with few new tokens.
-        if !many || op.batch.rows() > 1 {
+        // When all rows have the most new tokens, none has few.
+        let all_alike = op.query.rows() == op.batch.rows() * op.batch.max_query;
+        if !many || !all_alike {
             self.launch_split(op, &shape, &params)?;
         }
         if many {
@@ -328,13 +329,13 @@ mod tests {
             (1, 1),
             (128, 1),
             (129, 2),
-            (4096, 32),
-            (4097, 33),
-            (4608, 33),
-            (4609, 34),
-            (8192, 40),
-            (8193, 41),
-            (131_072, 72),
+            (2048, 16),
+            (2049, 17),
+            (2304, 17),
+            (2305, 18),
+            (4096, 24),
+            (4097, 25),
+            (131_072, 64),
         ] {
             assert_eq!(chunks(positions), expected, "{positions} positions");
         }

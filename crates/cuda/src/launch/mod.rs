@@ -5,7 +5,7 @@ pub(crate) mod gather;
 mod logits;
 mod norm;
 mod rope;
-mod sample;
+pub(crate) mod sample;
 
 use cudarc::driver::sys;
 use ops::DeviceError;
@@ -77,8 +77,6 @@ impl Grid {
 
 /// Dynamic shared memory that kernels are launched with; kernels/common/room.cuh has the same numbers.
 pub(crate) const HALF_ROOM: usize = 115_712;
-/// As above: one block, and some small ones of the neighbours in time.
-pub(crate) const MOST_ROOM: usize = 221_184;
 /// As above: one block.
 pub(crate) const WHOLE_ROOM: usize = 232_448;
 
@@ -141,7 +139,7 @@ unsafe fn enqueue<P: Copy>(
         sharedMemBytes: grid.shared as u32,
         hStream: context.stream(),
         attrs: &raw mut attribute,
-        numAttrs: u32::from(early),
+        numAttrs: u32::from(early && !context.is_in_turn()),
     };
     let mut arguments = [std::ptr::from_ref(params)
         .cast_mut()

@@ -30,10 +30,13 @@ struct RopeParams {
     fp8: u32,
     wide_norms: u32,
     even: u32,
+    each: u32,
 }
 
 /// Warps in a block; one takes one head of one token.
 const WARPS: usize = 8;
+/// Tokens from which on a warp takes four heads.
+const MANY: u32 = 512;
 /// Elements of the widest head.
 const WIDEST: usize = 256;
 
@@ -79,6 +82,7 @@ impl CudaDevice {
             fp8: u32::from(op.cache.dtype() == DType::F8E4M3),
             wide_norms: u32::from(wide(&op.query_norm)),
             even: 0,
+            each: 1,
         };
         self.launch_heads(params)
     }
@@ -138,7 +142,9 @@ impl CudaDevice {
         ];
         let even = matches!(params.head_dim, 64 | 128 | 256) && whole && are_pieces(8, &matrices);
         params.even = u32::from(even);
-        let warps = (params.tokens * (params.query_heads + 2 * params.kv_heads)) as usize;
+        params.each = if even && params.tokens >= MANY { 4 } else { 1 };
+        let heads = params.query_heads + 2 * params.kv_heads;
+        let warps = (params.tokens * heads.div_ceil(params.each)) as usize;
         let grid = Grid::line(warps.div_ceil(WARPS), WARPS * 32);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         Ok(unsafe { launch(&self.context, self.functions.rope_store_kv, grid, &params) }?)

@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use ops::DeviceError;
 use tensor::{Buffer, DType};
 
-use super::stream::weight_maps;
+use super::stream::weight_map;
 use super::{
     BUCKETS, Choice, DeviceWeight, MOST_WIDE, Product, Products, Shape, Way, blas, none_found,
 };
@@ -94,8 +94,8 @@ impl Products {
         (0..count)
             .map(|_| {
                 let buffer = allocate(&self.context, bytes, "choosing ways")?;
-                let maps = weight_maps(buffer.address() as u64, outputs, inputs)?;
-                Ok(DeviceWeight { buffer, maps })
+                let map = weight_map(buffer.address() as u64, outputs, inputs)?;
+                Ok(DeviceWeight { buffer, map })
             })
             .collect()
     }

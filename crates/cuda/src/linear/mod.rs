@@ -18,7 +18,7 @@ use crate::launch::{Grid, launch};
 use crate::module::{Function, Modules};
 
 use blas::{Algorithm, Blas};
-use stream::{Stream, Variant, WeightMaps};
+use stream::{Stream, Variant, WeightMap};
 
 /// Row counts that ways are chosen for; a product uses the next one above its own. One choice for up to eight rows, so
 /// that a row has the same bits alone and in small company.
@@ -49,7 +49,7 @@ impl Product<'_> {
 /// A weight as this device holds it.
 pub(crate) struct DeviceWeight {
     pub(crate) buffer: Buffer,
-    maps: WeightMaps,
+    map: WeightMap,
 }
 
 /// A product's shape, as far as the choice goes.
@@ -143,9 +143,9 @@ impl Products {
         (outputs, inputs): (usize, usize),
         most_rows: usize,
     ) -> Result<DeviceWeight, DeviceError> {
-        let maps = stream::weight_maps(buffer.address() as u64, outputs, inputs)?;
-        let weight = DeviceWeight { buffer, maps };
-        if weight.maps.is_some() && outputs.is_multiple_of(8) {
+        let map = stream::weight_map(buffer.address() as u64, outputs, inputs)?;
+        let weight = DeviceWeight { buffer, map };
+        if weight.map.is_some() && outputs.is_multiple_of(8) {
             self.choose(&weight, (outputs, inputs), most_rows)?;
         }
         Ok(weight)
@@ -157,7 +157,7 @@ impl Products {
         product: &Product<'_>,
         weight: &DeviceWeight,
     ) -> Result<(), DeviceError> {
-        if weight.maps.is_none() || !product.rows_are_pieces() {
+        if weight.map.is_none() || !product.rows_are_pieces() {
             return self.run_any(product, weight);
         }
         // cuBLASLt wants a bias in the type of the results.
@@ -180,8 +180,8 @@ impl Products {
     ) -> Result<(), DeviceError> {
         match way {
             Way::Stream(variant) => {
-                let maps = weight.maps.as_ref().expect("checked before");
-                self.stream.run(&self.context, *variant, product, maps)
+                let map = weight.map.as_ref().expect("checked before");
+                self.stream.run(&self.context, *variant, product, map)
             }
             Way::Blas(algorithm) => {
                 let address = weight.buffer.address() as u64;

@@ -5,17 +5,18 @@ use tensor::{Buffer, DType, View};
 
 use super::Product;
 use crate::context::Context;
-use crate::launch::{Grid, MOST_ROOM, launch};
+use crate::launch::{Grid, HALF_ROOM, launch};
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 use crate::tensor_map::{Boxes, TensorMap};
 
 /// Inputs of a stage.
 const STAGE: usize = 128;
-/// The most rows that a product may have.
-pub(crate) const MOST_ROWS: usize = 64;
-/// Outputs of the narrowest and the widest tile.
-const TILES: [usize; 2] = [64, 128];
+/// Outputs of a tile.
+const TILE: usize = 64;
+/// Rows of x that the compiled shapes take.
+const ROWS: [usize; 4] = [8, 16, 32, 64];
+const MOST_ROWS: usize = ROWS[ROWS.len() - 1];
 /// Tiles whose arrivals are counted.
 const MOST_TILES: usize = 1 << 16;
 
@@ -35,43 +36,39 @@ struct LinearParams {
     wide: u32,
 }
 
-/// One compiled shape of the kernel: how many rows of x it takes, and how many warpgroups share a tile.
+/// One compiled shape of the kernel and the size of its grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
+    /// Rows of x that it takes.
     rows: usize,
-    groups: usize,
-    /// Blocks of the grid; fewer than multiprocessors leave tiles whole.
+    /// Blocks; a multiple of the tiles, or a divisor, leaves tiles whole.
     blocks: usize,
 }
 
-const VARIANTS: [(usize, usize); 6] = [(8, 1), (16, 1), (32, 1), (32, 2), (64, 1), (64, 2)];
-
-/// The maps of a weight, one for each width of tile; none when its rows are not made of 16-byte pieces.
-pub(crate) type WeightMaps = Option<[TensorMap; 2]>;
+/// The map of a weight; none when its rows are not made of 16-byte pieces.
+pub(crate) type WeightMap = Option<TensorMap>;
 
 /// Describes a weight.
-pub(crate) fn weight_maps(
+pub(crate) fn weight_map(
     address: u64,
     outputs: usize,
     inputs: usize,
-) -> Result<WeightMaps, DeviceError> {
+) -> Result<WeightMap, DeviceError> {
     if !inputs.is_multiple_of(8) {
         return Ok(None);
     }
-    let map = |tile: usize| {
-        TensorMap::new(&Boxes {
-            address,
-            sizes: &[inputs as u64, outputs as u64],
-            strides: &[2 * inputs as u64],
-            shape: &[TensorMap::SLICE, tile as u32],
-        })
-    };
-    Ok(Some([map(TILES[0])?, map(TILES[1])?]))
+    let map = TensorMap::new(&Boxes {
+        address,
+        sizes: &[inputs as u64, outputs as u64],
+        strides: &[2 * inputs as u64],
+        shape: &[TensorMap::SLICE, TILE as u32],
+    })?;
+    Ok(Some(map))
 }
 
 /// The kernels and what they share.
 pub(crate) struct Stream {
-    functions: [Function; VARIANTS.len()],
+    functions: [Function; ROWS.len()],
     partials: Buffer,
     arrivals: Buffer,
     units: usize,
@@ -83,66 +80,59 @@ impl Stream {
         modules: &Modules,
         units: usize,
     ) -> Result<Self, DeviceError> {
-        let mut functions = [modules.find("linear_any")?; VARIANTS.len()];
-        for (function, (rows, groups)) in functions.iter_mut().zip(VARIANTS) {
-            *function =
-                modules.find_with_shared(&format!("linear_stream_{rows}_{groups}"), MOST_ROOM)?;
+        let mut functions = [modules.find("linear_any")?; ROWS.len()];
+        for (function, rows) in functions.iter_mut().zip(ROWS) {
+            *function = modules.find_with_shared(&format!("linear_stream_{rows}"), HALF_ROOM)?;
         }
         Ok(Self {
             functions,
             partials: allocate(
                 context,
-                2 * units * TILES[1] * MOST_ROWS * 4,
+                4 * units * TILE * MOST_ROWS * 4,
                 "sums of products",
             )?,
-            arrivals: allocate(context, 2 * MOST_TILES * 4, "arrivals of products")?,
+            arrivals: allocate(context, MOST_TILES * 4, "arrivals of products")?,
             units,
         })
     }
 
-    /// Ways to compute a product of so many rows: all multiprocessors in equal shares, or each tile whole or in a few
-    /// parts.
+    /// Ways to compute a product of so many rows: all multiprocessors in equal shares, once or twice, or every tile whole
+    /// or in a few parts.
     pub(crate) fn variants(&self, rows: usize, outputs: usize) -> Vec<Variant> {
-        let most = VARIANTS
-            .iter()
-            .map(|variant| variant.0)
-            .find(|&most| most >= rows);
-        let fitting = VARIANTS.iter().filter(|variant| Some(variant.0) == most);
-        let mut variants = Vec::new();
-        for &(rows, groups) in fitting {
-            let tiles = outputs.div_ceil(64 * groups);
-            if tiles > MOST_TILES {
-                continue;
-            }
-            let even = if tiles > self.units {
-                vec![tiles.div_ceil(tiles.div_ceil(self.units))]
-            } else {
-                (1..=4)
-                    .map(|parts| parts * tiles)
-                    .filter(|&blocks| blocks <= self.units)
-                    .collect()
-            };
-            let blocks = std::iter::once(self.units).chain(even);
-            variants.extend(blocks.map(|blocks| Variant {
-                rows,
-                groups,
-                blocks,
-            }));
+        let tiles = outputs.div_ceil(TILE);
+        let Some(rows) = ROWS.into_iter().find(|&most| most >= rows) else {
+            return Vec::new();
+        };
+        if tiles > MOST_TILES {
+            return Vec::new();
         }
-        variants
+        let most = 2 * self.units;
+        let even: Vec<usize> = if tiles > most {
+            vec![
+                tiles.div_ceil(tiles.div_ceil(most)),
+                tiles.div_ceil(tiles.div_ceil(self.units)),
+            ]
+        } else {
+            (1..=6)
+                .map(|parts| parts * tiles)
+                .filter(|&blocks| blocks <= most)
+                .collect()
+        };
+        let blocks = [self.units, most].into_iter().chain(even);
+        blocks.map(|blocks| Variant { rows, blocks }).collect()
     }
 
-    /// Enqueues a product; `maps` are the weight's, and rows of `x` are made of 16-byte pieces.
+    /// Enqueues a product; `map` is the weight's, and rows of `x` are made of 16-byte pieces.
     pub(crate) fn run(
         &self,
         context: &Context,
         variant: Variant,
         product: &Product<'_>,
-        maps: &[TensorMap; 2],
+        map: &TensorMap,
     ) -> Result<(), DeviceError> {
         let x = &product.x;
         let params = LinearParams {
-            weight: maps[variant.groups - 1],
+            weight: *map,
             x: TensorMap::new(&Boxes {
                 address: x.address() as u64,
                 sizes: &[x.cols() as u64, x.rows() as u64],
@@ -162,14 +152,12 @@ impl Stream {
             stages: x.cols().div_ceil(STAGE) as u32,
             wide: u32::from(product.out.dtype() == DType::F32),
         };
-        let which = VARIANTS
-            .iter()
-            .position(|&v| v == (variant.rows, variant.groups));
+        let which = ROWS.iter().position(|&rows| rows == variant.rows);
         let function = self.functions[which.expect("variants come from the list")];
         let grid = Grid {
             blocks: (variant.blocks, 1, 1),
-            threads: 128 * variant.groups + 32,
-            shared: MOST_ROOM,
+            threads: 160,
+            shared: HALF_ROOM,
         };
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(context, function, grid, &params) }
