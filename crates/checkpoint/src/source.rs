@@ -65,6 +65,11 @@ pub trait WeightSource: Send + Sync {
 
     /// The bytes of the tensor of this name, as its encoding and row order say.
     fn bytes(&self, name: &str) -> Result<&[u8], CheckpointError>;
+
+    /// True when the numbers mean nothing, so that a device may make up its own instead of reading them.
+    fn is_invented(&self) -> bool {
+        false
+    }
 }
 
 /// Tensors in order and by name.

@@ -14,13 +14,14 @@ use tensor::{Buffer, DType, View, ViewMut};
 
 use crate::context::Context;
 use crate::driver::check;
-use crate::launch::Functions;
 use crate::launch::attend::Attention;
 use crate::launch::sample::Sampling;
+use crate::launch::{Functions, Grid, launch};
 use crate::library::{self, Absent};
 use crate::linear::{DeviceWeight, Product, Products};
-use crate::module::{self, Modules};
+use crate::module::{self, Function, Modules};
 use crate::transfer::{CudaReadback, CudaStaging};
+use crate::watch::Watch;
 use crate::{graph, memory};
 
 /// Type of keys and values in memory.
@@ -60,6 +61,14 @@ pub struct CudaOptions {
     pub in_turn: bool,
 }
 
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct InventParams {
+    out: u64,
+    count: u64,
+    seed: u64,
+}
+
 /// The first GPU of this machine.
 pub struct CudaDevice {
     info: DeviceInfo,
@@ -68,6 +77,7 @@ pub struct CudaDevice {
     pub(crate) attention: Attention,
     pub(crate) sampling: Sampling,
     products: Products,
+    invent: Function,
     max_rows: usize,
 }
 
@@ -77,46 +87,48 @@ impl CudaDevice {
         if !module::is_embedded() {
             return Err(Absent::NoKernels);
         }
-        library::prepare(&options.library_folders)?;
-        if Context::count()? == 0 {
-            return Err(Absent::NoDevice);
-        }
-        let context = Arc::new(Context::open(0, options.in_turn)?);
-        let name = context.name()?;
-        let major = context
-            .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-        let minor = context
-            .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-        if major < 9 {
-            return Err(Absent::TooOld { name, major, minor });
-        }
-        let (memory_free, memory_total) = context.memory()?;
-        let info = DeviceInfo {
-            kind: "cuda",
-            name,
-            memory_total,
-            memory_free,
-            units: context
-                .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-            features: format!("sm_{major}{minor}"),
-            activation: DType::BF16,
-            kv: match options.kv {
-                KvPrecision::BF16 => DType::BF16,
-                KvPrecision::F8E4M3 => DType::F8E4M3,
-            },
-        };
-        let modules = Modules::load()?;
+        let folders = &options.library_folders;
+        let mut watch = Watch::start();
+        // Two of the largest libraries there are: one is read while the other starts.
+        std::thread::scope(|scope| {
+            let products = scope.spawn(|| library::prepare_products(folders));
+            library::prepare_driver(folders)?;
+            if Context::count()? == 0 {
+                return Err(Absent::NoDevice);
+            }
+            watch.lap("driver");
+            let context = Arc::new(Context::open(0, options.in_turn)?);
+            watch.lap("context");
+            let (info, modules) = (describe(&context, options.kv)?, Modules::load()?);
+            watch.lap("kernels");
+            products
+                .join()
+                .expect("looking for a library does not panic")?;
+            watch.lap("cuBLASLt");
+            let device = Self::assemble(context, info, &modules, options)?;
+            watch.lap("workspaces");
+            tracing::info!("{} opened in {watch}", device.info.name);
+            Ok(device)
+        })
+    }
+
+    fn assemble(
+        context: Arc<Context>,
+        info: DeviceInfo,
+        modules: &Modules,
+        options: &CudaOptions,
+    ) -> Result<Self, Absent> {
         Ok(Self {
-            functions: Functions::find(&modules)?,
-            attention: Attention::new(&context, &modules, info.units)?,
+            functions: Functions::find(modules)?,
+            attention: Attention::new(&context, modules, info.units)?,
             sampling: Sampling::new(&context, info.units)?,
-            products: Products::new(&context, &modules, info.units, options.products)?,
+            products: Products::new(&context, modules, info.units, options.products)?,
+            invent: modules.find("invent_weight")?,
             info,
             context,
             max_rows: options.max_step_tokens,
         })
     }
-
     /// How products of a weight of this shape are computed, one line a row count; for people.
     pub fn describe_products(&self, outputs: usize, inputs: usize) -> Vec<String> {
         self.products.describe(outputs, inputs)
@@ -140,6 +152,31 @@ impl CudaDevice {
                 format: weight.format().to_string(),
             })
     }
+}
+
+/// The facts of an opened GPU, unless it is too old.
+fn describe(context: &Context, kv: KvPrecision) -> Result<DeviceInfo, Absent> {
+    use sys::CUdevice_attribute as Attribute;
+    let name = context.name()?;
+    let major = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    if major < 9 {
+        return Err(Absent::TooOld { name, major, minor });
+    }
+    let (memory_free, memory_total) = context.memory()?;
+    Ok(DeviceInfo {
+        kind: "cuda",
+        name,
+        memory_total,
+        memory_free,
+        units: context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        features: format!("sm_{major}{minor}"),
+        activation: DType::BF16,
+        kv: match kv {
+            KvPrecision::BF16 => DType::BF16,
+            KvPrecision::F8E4M3 => DType::F8E4M3,
+        },
+    })
 }
 
 /// Numbers as little-endian bf16.
@@ -179,6 +216,35 @@ impl Device for CudaDevice {
         let weight = self.products.adopt(buffer, (rows, cols), self.max_rows)?;
         let format = WeightFormat::Plain(DType::BF16);
         Ok(Weight::new(rows, cols, format, bytes, Box::new(weight)))
+    }
+
+    fn invent_weight(
+        &self,
+        (rows, cols): (usize, usize),
+        format: WeightFormat,
+        seed: u64,
+    ) -> Result<Option<Weight>, DeviceError> {
+        if format != WeightFormat::Plain(DType::BF16) {
+            return Ok(None);
+        }
+        let buffer = memory::allocate(&self.context, 2 * rows * cols, "weights")?;
+        let params = InventParams {
+            out: buffer.address() as u64,
+            count: (rows * cols) as u64,
+            seed,
+        };
+        let grid = Grid::line(8 * self.info.units, 256);
+        // SAFETY: the struct of the kernel; the buffer has so many elements.
+        unsafe { launch(&self.context, self.invent, grid, &params) }?;
+        let bytes = buffer.bytes();
+        let weight = self.products.adopt(buffer, (rows, cols), self.max_rows)?;
+        Ok(Some(Weight::new(
+            rows,
+            cols,
+            format,
+            bytes,
+            Box::new(weight),
+        )))
     }
 
     fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {

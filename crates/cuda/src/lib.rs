@@ -19,6 +19,7 @@ mod memory;
 mod module;
 mod tensor_map;
 mod transfer;
+mod watch;
 
 pub use device::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 pub use library::Absent;

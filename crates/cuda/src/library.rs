@@ -45,28 +45,31 @@ fn list(folders: &[PathBuf]) -> String {
     names.collect()
 }
 
-/// Makes the driver and cuBLASLt loadable by name: opens them from `folders` when the loader does not know them.
-pub(crate) fn prepare(folders: &[PathBuf]) -> Result<(), Absent> {
+/// Makes the driver loadable by name: opens it from `folders` when the loader does not know it.
+pub(crate) fn prepare_driver(folders: &[PathBuf]) -> Result<(), Absent> {
     need("libcuda.so.1", c"cuInit", folders)?;
+    // SAFETY: only tries to open a library.
+    let present = unsafe { cudarc::driver::sys::is_culib_present() };
+    present
+        .then_some(())
+        .ok_or_else(|| missing("the NVIDIA driver (libcuda)", folders))
+}
+
+/// As [`prepare_driver`], for cuBLASLt.
+pub(crate) fn prepare_products(folders: &[PathBuf]) -> Result<(), Absent> {
     need("libcublasLt.so.13", c"cublasLtCreate", folders)?;
-    // SAFETY: both only try to open libraries.
-    let (driver, blas) = unsafe {
-        (
-            cudarc::driver::sys::is_culib_present(),
-            cudarc::cublaslt::sys::is_culib_present(),
-        )
-    };
-    let missing = |name| Absent::NoLibrary {
+    // SAFETY: only tries to open a library.
+    let present = unsafe { cudarc::cublaslt::sys::is_culib_present() };
+    present
+        .then_some(())
+        .ok_or_else(|| missing("cuBLASLt (libcublasLt)", folders))
+}
+
+fn missing(name: &'static str, folders: &[PathBuf]) -> Absent {
+    Absent::NoLibrary {
         name,
         searched: folders.to_vec(),
-    };
-    if !driver {
-        return Err(missing("the NVIDIA driver (libcuda)"));
     }
-    if !blas {
-        return Err(missing("cuBLASLt (libcublasLt)"));
-    }
-    Ok(())
 }
 
 /// A file of the right name that lacks `symbol` is a stand-in, not the library.
@@ -78,10 +81,7 @@ fn need(name: &'static str, symbol: &CStr, folders: &[PathBuf]) -> Result<(), Ab
             return Ok(());
         }
     }
-    Err(Absent::NoLibrary {
-        name,
-        searched: folders.to_vec(),
-    })
+    Err(missing(name, folders))
 }
 
 fn open_globally(path: &Path, symbol: &CStr) -> bool {

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use checkpoint::{CheckpointError, Encoding, RowOrder, TensorInfo, WeightSource};
 use half::bf16;
@@ -10,17 +11,24 @@ use crate::{ModelSpec, inventory};
 /// Weights that nobody trained: small random numbers, the same for equal specs; norms are ones.
 ///
 /// They let speed and memory be measured for a model of which only the description is at hand. Tensors share one pool of
-/// numbers, so that the weights of a large model cost the memory of its largest tensor.
+/// numbers, so that the weights of a large model cost the memory of its largest tensor, and that only where a device does
+/// not make them up by itself.
 pub struct DummyWeights {
     tensors: Vec<TensorInfo>,
     by_name: HashMap<String, usize>,
-    pool: Vec<u8>,
+    /// Ones.
+    ones: Vec<u8>,
+    /// Random numbers, made when they are first read, and how many bytes they take.
+    pool: OnceLock<Vec<u8>>,
+    pool_bytes: usize,
 }
 
 const NUMBERS: DType = DType::BF16;
 const ONE: [u8; 2] = bf16::ONE.to_le_bytes();
 /// Tensors begin at different places of the pool.
 const SPREAD: usize = 4099;
+/// Numbers that differ; the pool repeats them.
+const DISTINCT: usize = (1 << 20) + 7;
 
 impl DummyWeights {
     /// Weights for a model.
@@ -29,14 +37,11 @@ impl DummyWeights {
         let size = |shape: &[usize]| shape.iter().product::<usize>() * NUMBERS.size();
         let widest_norm = spec.hidden.max(spec.heads.dim) * NUMBERS.size();
         let largest = list.iter().map(|(_, shape)| size(shape)).max().unwrap_or(0);
-        let mut pool: Vec<u8> = ONE.repeat(widest_norm / NUMBERS.size());
-        let numbers = random_numbers().take(largest / NUMBERS.size() + SPREAD);
-        pool.extend(numbers.flat_map(bf16::to_le_bytes));
         let place = |index: usize, name: &str, bytes: usize| -> Range<usize> {
-            let start = if name.ends_with("norm.weight") {
+            let start = if is_norm(name) {
                 0
             } else {
-                widest_norm + index * 37 % SPREAD * NUMBERS.size()
+                index * 37 % SPREAD * NUMBERS.size()
             };
             start..start + bytes
         };
@@ -59,9 +64,25 @@ impl DummyWeights {
         Self {
             by_name: names.collect(),
             tensors,
-            pool,
+            ones: ONE.repeat(widest_norm / NUMBERS.size()),
+            pool: OnceLock::new(),
+            pool_bytes: largest + SPREAD * NUMBERS.size(),
         }
     }
+
+    fn pool(&self) -> &[u8] {
+        self.pool.get_or_init(|| {
+            let distinct = random_numbers().take(DISTINCT.min(self.pool_bytes / NUMBERS.size()));
+            let distinct: Vec<u8> = distinct.flat_map(bf16::to_le_bytes).collect();
+            let mut pool = distinct.repeat(self.pool_bytes / distinct.len());
+            pool.extend_from_slice(&distinct[..self.pool_bytes - pool.len()]);
+            pool
+        })
+    }
+}
+
+fn is_norm(name: &str) -> bool {
+    name.ends_with("norm.weight")
 }
 
 /// Numbers of the size that a matrix's rows need to keep activations near one; equal every time.
@@ -90,6 +111,15 @@ impl WeightSource for DummyWeights {
         let tensor = tensor.ok_or_else(|| CheckpointError::NoTensor {
             name: name.to_owned(),
         })?;
-        Ok(&self.pool[tensor.range.clone()])
+        let numbers = if is_norm(name) {
+            &self.ones
+        } else {
+            self.pool()
+        };
+        Ok(&numbers[tensor.range.clone()])
+    }
+
+    fn is_invented(&self) -> bool {
+        true
     }
 }

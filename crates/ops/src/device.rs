@@ -45,6 +45,18 @@ pub trait Device: Send {
     /// Brings a weight into the device's layout.
     fn load_weight(&self, weight: HostWeight<'_>) -> Result<Weight, DeviceError>;
 
+    /// Makes up a weight of small random numbers where it will lie, equal ones for equal seeds; `None` where the host has
+    /// to bring them.
+    fn invent_weight(
+        &self,
+        shape: (usize, usize),
+        format: WeightFormat,
+        seed: u64,
+    ) -> Result<Option<Weight>, DeviceError> {
+        let _ = (shape, format, seed);
+        Ok(None)
+    }
+
     /// Brings a small plain vector or matrix (norms, biases, rope tables) to the device as `dtype`.
     fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError>;
 
