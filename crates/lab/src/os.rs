@@ -20,6 +20,15 @@ pub(crate) enum Signal {
 }
 
 impl Signal {
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Terminate => "SIGTERM",
+            Self::Interrupt => "SIGINT",
+            Self::Kill => "SIGKILL",
+        }
+    }
+
     fn number(self) -> libc::c_int {
         match self {
             Self::Terminate => libc::SIGTERM,

@@ -125,23 +125,55 @@ impl Answer {
 
     /// The answer in one sentence; the arms are called A and B.
     pub fn sentence(&self) -> String {
-        let level = (self.level * 100.0).round();
-        let p = self.welch.map(|welch| format!(", p {}", chance(welch.p)));
-        let p = p.unwrap_or_default();
-        let range = match self.interval {
-            Some(interval) => {
-                let (low, high) = (percent(interval.low), percent(interval.high));
-                format!("B is {low} … {high} against A ({level} %){p}")
-            }
-            None => format!("B is {} against A", percent(self.effect)),
-        };
         match self.verdict {
-            Verdict::Better => format!("better: {range}"),
-            Verdict::Worse => format!("worse: {range}"),
-            Verdict::Different => format!("different: {range}"),
-            Verdict::NoDifference => format!("no difference shown: {range}{}", self.outlook()),
+            Verdict::Better => format!("better {}", self.distance()),
+            Verdict::Worse => format!("worse {}", self.distance()),
+            Verdict::Different => format!("different {}", self.distance()),
+            Verdict::NoDifference => {
+                format!("no difference shown: {}{}", self.range(), self.outlook())
+            }
             Verdict::CannotTell => self.too_few(),
         }
+    }
+
+    /// `by 4.6–7.2 % (B is higher; 95 %, p < 0.001)`.
+    fn distance(&self) -> String {
+        let Some(interval) = self.interval else {
+            return self.range();
+        };
+        let side = if interval.low > 0.0 {
+            "higher"
+        } else {
+            "lower"
+        };
+        let (near, far) = if interval.low > 0.0 {
+            (interval.low, interval.high)
+        } else {
+            (-interval.high, -interval.low)
+        };
+        let (near, far) = (near * 100.0, far * 100.0);
+        let (level, p) = (self.stated_level(), self.p());
+        format!("by {near:.1}–{far:.1} % (B is {side}; {level}{p})")
+    }
+
+    fn range(&self) -> String {
+        match self.interval {
+            Some(interval) => {
+                let (low, high) = (percent(interval.low), percent(interval.high));
+                let (level, p) = (self.stated_level(), self.p());
+                format!("B is {low} … {high} against A ({level}){p}")
+            }
+            None => format!("B is {} against A", percent(self.effect)),
+        }
+    }
+
+    fn stated_level(&self) -> String {
+        format!("{} %", (self.level * 100.0).round())
+    }
+
+    fn p(&self) -> String {
+        let p = self.welch.map(|welch| format!(", p {}", chance(welch.p)));
+        p.unwrap_or_default()
     }
 
     fn outlook(&self) -> String {

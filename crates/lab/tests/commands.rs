@@ -111,7 +111,7 @@ fn a_gate_ends_as_it_decides() {
     let (code, out, _) = gate("slower", &[]);
     assert_eq!(code, 1, "{out}");
     assert!(
-        out.contains("REGRESSION: request_throughput of load: worse: B is −10.3 %"),
+        out.contains("REGRESSION: request_throughput of load: worse by 9."),
         "{out}"
     );
     assert_eq!(gate("noisy", &[]).0, 0);

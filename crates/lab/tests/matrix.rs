@@ -61,7 +61,7 @@ fn a_matrix_is_run_in_turns_and_its_verdict_is_right() {
         })
         .collect();
     assert_eq!(order, expected);
-    assert!(out.contains("worse: B is"), "{out}");
+    assert!(out.contains("worse by "), "{out}");
     assert!(out.contains("differs  --gap: 1 | 3"), "{out}");
     assert!(
         runs.iter()
@@ -248,6 +248,136 @@ fn failed_cells_are_run_again_when_that_is_wanted() {
     let runs = bench.runs();
     assert_eq!(runs.iter().filter(|run| run.finished()).count(), 2, "{out}");
     assert_eq!(runs.len(), 2, "{out}");
+}
+
+/// A program that understands as much of a container runtime as the laboratory uses: containers are
+/// processes outside of our session, known by a name, and outlive the one that started them.
+const RUNTIME: &str = r#"#!/bin/sh
+folder=$(dirname "$0")
+echo "$@" >>"$folder/asked"
+verb=$1; shift
+case $verb in
+run)
+  while [ $# -gt 0 ]; do
+    case $1 in
+    --rm) ;;
+    --name) name=$2; shift ;;
+    --env) export "$2"; shift ;;
+    --*) shift ;;
+    *) break ;;
+    esac
+    shift
+  done
+  shift
+  setsid env -u PEREGRINE_LAB_MARK "$@" &
+  echo $! >"$folder/$name.id"
+  wait ;;
+stop | rm)
+  for name; do
+    if [ -e "$folder/$name.id" ]; then
+      kill "$(cat "$folder/$name.id")"
+      mv "$folder/$name.id" "$folder/$name.gone"
+    fi
+  done ;;
+esac
+"#;
+
+#[test]
+fn a_server_in_a_container_is_run_stopped_and_not_forgotten() {
+    let bench = Bench::new();
+    bench.write("runtime", RUNTIME);
+    let runtime = bench.path("runtime");
+    let made = Command::new("chmod").arg("+x").arg(&runtime).status();
+    assert!(made.expect("chmod starts").success());
+    let mut plan = "name = \"boxed\"\nrepeats = 2\n".to_owned();
+    plan += subject("boxed", "--gap 1").trim_end();
+    let container = format!(
+        "\nenvironment = {{ SIZE = \"2\" }}\ncontainer = {{ image = \"maker/server:v1\", runtime = \"{}\" }}\n\n",
+        runtime.display()
+    );
+    plan += &container;
+    plan += &load("few", "--num-prompts 8 --seed {repeat}");
+    bench.write("plan.toml", &plan);
+    let ids = |ending: &str| {
+        let entries = fs::read_dir(bench.path("")).unwrap().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.ends_with(ending)).count()
+    };
+    let mut killed = bench.begin(&["run", "plan.toml"]);
+    until("a container runs", || ids(".id") == 1);
+    killed.kill().expect("lab can be killed");
+    killed.wait().expect("lab ends");
+    assert_eq!(ids(".id"), 1, "the container outlives a killed laboratory");
+    let (code, out, err) = bench.lab(&["run", "plan.toml"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert_eq!(ids(".id"), 0, "all of them are gone: {out}");
+    assert_eq!(ids(".gone"), 2, "{out}");
+    let asked = fs::read_to_string(bench.path("asked")).unwrap();
+    assert!(asked.contains("rm --force lab-boxed-"), "{asked}");
+    assert!(
+        asked.contains("--stop-signal SIGTERM --env SIZE=2 maker/server:v1"),
+        "{asked}"
+    );
+    assert!(asked.contains("stop -t 30 lab-boxed-"), "{asked}");
+    let runs = bench.runs();
+    assert!(
+        runs.iter()
+            .all(|run| run.subject.versions["image"] == "maker/server:v1")
+    );
+    assert_eq!(runs.len(), 2);
+}
+
+#[test]
+fn what_is_noticed_is_told_before_and_after_a_cell() {
+    let bench = Bench::new();
+    let mut plan = "name = \"told\"\nrepeats = 3\nvariable = \"gap\"\n".to_owned();
+    let once = bench.path("warm").display().to_string();
+    let cold = format!("if [ ! -e {once} ]; then touch {once}; cold=40; else cold=1; fi");
+    let moody = format!(
+        "[[subject]]\nname = \"moody\"\ncommand = [\"sh\", \"-c\", \"{cold}; exec {} --gap $cold\"]\n\
+         info = \"/server_info\"\nready = {{ path = \"/health\" }}\n",
+        scripted("")
+    );
+    plan += &moody;
+    plan += &subject("plain", "--first 5");
+    plan += &load("few", "--num-prompts 8 --seed {repeat}");
+    bench.write("plan.toml", &plan);
+    let (code, out, err) = bench.lab(&["run", "plan.toml", "--ask", "--dry-run"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("6 cells"), "{out}");
+    assert!(
+        err.contains("! confounder: moody and plain differ"),
+        "{err}"
+    );
+    assert_eq!(leftovers(&bench), [""; 0]);
+    fs::remove_file(bench.path("warm")).expect("it was asked once");
+    let (code, out, err) = bench.lab(&["run", "plan.toml"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let note = out
+        .find("[NOTE] cold run: run ")
+        .expect("the cold run is told");
+    let (before, after) = out.split_at(note);
+    assert_eq!(before.matches("SERVER=moody").count(), 3, "after the third");
+    assert!(
+        after.contains("of moody was cold: request_throughput "),
+        "{out}"
+    );
+    let runs = bench.runs();
+    let cold = runs
+        .iter()
+        .filter(|run| run.findings.iter().any(|one| one.kind == Kind::ColdRun));
+    let cold: Vec<(&str, u32)> = cold
+        .map(|run| (run.subject.name.as_str(), run.repeat))
+        .collect();
+    assert_eq!(cold, [("moody", 1)]);
+    bench.lab(&["report"]);
+    let report = fs::read_to_string(bench.path("report.md")).unwrap();
+    assert!(report.contains("† without the first run, which was cold"));
+    assert_eq!(
+        report.matches("was cold: request_throughput").count(),
+        1,
+        "{report}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::finding::{Finding, Kind};
 use crate::run::Run;
+use crate::verdict::percent;
 
 /// Token counts may differ by this share before it is worth a word.
 const TOKENS_APART: f64 = 0.05;
@@ -25,8 +26,8 @@ fn tokens(run: &Run) -> Option<Finding> {
     let apart = again / counted - 1.0;
     (counted > 0.0 && apart.abs() > TOKENS_APART).then(|| {
         let text = format!(
-            "{counted:.0} output tokens were counted, the texts have {again:.0} ({:+.1} %)",
-            apart * 100.0
+            "{counted:.0} output tokens were counted, the texts have {again:.0} ({})",
+            percent(apart)
         );
         Finding::new(Kind::TokenMismatch, text)
     })

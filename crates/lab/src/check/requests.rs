@@ -7,6 +7,7 @@ use crate::finding::{Finding, Kind};
 use crate::requests::{Timed, output_tokens, time};
 use crate::run::Run;
 use crate::statistics::{permutation_p, quantile};
+use crate::verdict::percent;
 
 /// Fewer requests than this say nothing about each other.
 const AT_LEAST: usize = 20;
@@ -87,8 +88,8 @@ fn tokens(records: &[&RequestRecord]) -> Option<Finding> {
     let apart = made as f64 / asked.max(1) as f64 - 1.0;
     (asked > 0 && apart.abs() > TOKENS_APART).then(|| {
         let text = format!(
-            "{asked} output tokens were asked for, the server made {made} ({:+.1} %)",
-            apart * 100.0
+            "{asked} output tokens were asked for, the server made {made} ({})",
+            percent(apart)
         );
         Finding::new(Kind::TokenMismatch, text)
     })

@@ -5,7 +5,8 @@ use flags::{Command, FlagSpec, Group, Parsed, Positional, Preset, Takes};
 use super::{Console, Failure, STORE, arms, open_store, share};
 use crate::compare::{Comparison, Manner, MetricAnswer, compare};
 use crate::metric::written;
-use crate::verdict::{Demands, chance, percent};
+use crate::statistics::least_permutation_p;
+use crate::verdict::{Demands, bare_percent, chance, percent};
 
 pub(super) const METRIC: FlagSpec = FlagSpec::words("metric", "Metrics to compare, or all.")
     .default(Preset::Words(&["request_throughput"]));
@@ -123,7 +124,12 @@ fn answer_lines(found: &MetricAnswer) -> Vec<String> {
         ));
     }
     if let Some(p) = answer.permutation {
-        details.push(format!("permutation p {}", chance(p)));
+        let least = if p <= least_permutation_p(answer.runs) {
+            ", the least that so few runs can give"
+        } else {
+            ""
+        };
+        details.push(format!("permutation p {}{least}", chance(p)));
     }
     if let Some(interval) = answer
         .bootstrap
@@ -134,8 +140,8 @@ fn answer_lines(found: &MetricAnswer) -> Vec<String> {
     }
     if let Some(detectable) = answer.detectable.filter(|size| size.is_finite()) {
         details.push(format!(
-            "such runs find {} four times in five",
-            percent(detectable)
+            "so many runs find a difference of {} four times in five",
+            bare_percent(detectable)
         ));
     }
     if !details.is_empty() {

@@ -1,5 +1,6 @@
 //! `lab run`: a matrix of subjects and loads.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -13,11 +14,12 @@ use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::matrix::tell::{Language, Teller};
 use crate::matrix::{
-    Cell, Expectation, Matrix, Plan, Session, Summary, cells, expected_seconds, preflight,
+    Cell, Expectation, Matrix, Plan, Session, Summary, ask, cells, expected_seconds, preflight,
+    remembered,
 };
 use crate::metric::Metric;
 use crate::moment::length;
-use crate::run::{Evidence, Origin, Run};
+use crate::run::{Evidence, Origin, Run, SubjectFacts};
 use crate::store::Store;
 use crate::subject::Places;
 
@@ -38,6 +40,10 @@ pub(super) const COMMAND: Command<'static> = Command {
             FlagSpec::switch(
                 "dry-run",
                 "Show cells, warnings and the expected time, and stop.",
+            ),
+            FlagSpec::switch(
+                "ask",
+                "Start every subject once before, and compare what they say about themselves.",
             ),
             FlagSpec::switch(
                 "new",
@@ -72,7 +78,20 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
     } else {
         Session::unfinished(&store, &text)?
     };
-    for finding in preflight(&plan, &Places::default()) {
+    let program = std::env::current_exe().map_err(|source| Failure::File {
+        path: "our own program".into(),
+        source,
+    })?;
+    let interrupt = Interrupt::listening();
+    let facts = if parsed.switch("ask") {
+        asked((&plan, &program), (&store, &interrupt), console)?
+    } else {
+        known((&plan, &program), &store)?
+    };
+    if interrupt.asked() {
+        return Ok(130);
+    }
+    for finding in preflight(&plan, &facts) {
         console.warn(&format!("! {finding}"));
     }
     if parsed.switch("dry-run") {
@@ -94,38 +113,86 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
         }
         None => Session::begin(&store, (&plan.name, &text), all.len())?,
     };
-    let summary = go(parsed, (&plan, &session), all, &mut store, console)?;
+    let facts = facts.into_iter().enumerate();
+    let met = facts.filter(|(_, facts)| facts.info.is_some()).collect();
+    let running = Running {
+        plan: &plan,
+        session: &session,
+        program,
+        met,
+        interrupt: &interrupt,
+    };
+    let summary = go(parsed, running, all, &mut store, console)?;
     conclude(&summary, (&plan, &session), (&store, &metrics), console)
+}
+
+fn places(program: &Path) -> Places {
+    Places {
+        values: vec![("self", program.display().to_string())],
+    }
+}
+
+/// What subjects say about themselves, each started for it.
+fn asked(
+    (plan, program): (&Plan, &Path),
+    (store, interrupt): (&Store, &Interrupt),
+    console: &mut Console<'_>,
+) -> Result<Vec<SubjectFacts>, Failure> {
+    let mut facts = Vec::new();
+    for (one, trouble) in ask(plan, (store, &places(program)), interrupt)? {
+        if let Some(trouble) = trouble {
+            console.warn(&format!("! {} could not be asked: {trouble}", one.name));
+        }
+        facts.push(one);
+    }
+    Ok(facts)
+}
+
+/// What is known of subjects without starting them: their command lines, and what they said when
+/// they were started alike before.
+fn known((plan, program): (&Plan, &Path), store: &Store) -> Result<Vec<SubjectFacts>, Failure> {
+    let runs = store.runs()?;
+    let facts = plan.subjects.iter().map(|subject| {
+        let plain = subject.facts(&places(program));
+        remembered(&plain, &runs).unwrap_or(plain)
+    });
+    Ok(facts.collect())
+}
+
+/// What is run, and what is known of it.
+struct Running<'a> {
+    plan: &'a Plan,
+    session: &'a Session,
+    program: PathBuf,
+    met: BTreeMap<usize, SubjectFacts>,
+    interrupt: &'a Interrupt,
 }
 
 fn go(
     parsed: &Parsed,
-    (plan, session): (&Plan, &Session),
+    running: Running<'_>,
     all: Vec<Cell>,
     store: &mut Store,
     console: &mut Console<'_>,
 ) -> Result<Summary, Failure> {
+    let session = running.session;
     let log = session.folder(store).join("log.txt");
     let file = appended(&log)?;
     let pending = session.pending(store, all)?;
     let language = parsed.text("language").unwrap_or("en");
-    let program = std::env::current_exe().map_err(|source| Failure::File {
-        path: "our own program".into(),
-        source,
-    })?;
-    let interrupt = Interrupt::listening();
     let mut matrix = Matrix {
-        plan,
+        plan: running.plan,
         session,
         store,
-        program,
-        interrupt: &interrupt,
+        program: running.program,
+        interrupt: running.interrupt,
         teller: Teller {
             language: language.parse::<Language>().unwrap_or_default(),
             person: console.out,
             file: Some(file),
         },
         machine: Machine::look(),
+        met: running.met,
     };
     Ok(matrix.run(&pending)?)
 }

@@ -157,35 +157,37 @@ fn warm<'a>(
         .filter(|evidence| evidence.run.figures.get(metric.name).is_some())
         .copied()
         .collect();
-    let values = with
-        .iter()
-        .filter_map(|evidence| evidence.run.figures.get(metric.name));
-    let values: Vec<f64> = values.collect();
-    let Some(cold) = cold_start(&values, metric.better) else {
+    let runs: Vec<&Run> = with.iter().map(|evidence| &evidence.run).collect();
+    let Some(sentence) = cold_sentence(&runs, metric) else {
         return (with, None);
     };
-    let run: &Run = &with[0].run;
-    let later: Vec<String> = values[1..]
-        .iter()
-        .map(|value| written(metric.name, *value))
-        .collect();
     let fate = if keep_cold {
         "it counts all the same"
     } else {
         "it is left out"
     };
-    let text = format!(
-        "run {} ({}) of {} was cold: {} {} against {} later; {fate}",
-        run.short_id(),
-        run.place(),
-        run.subject.name,
-        metric.name,
-        written(metric.name, cold.first),
-        later.join(", "),
-    );
-    let told = (run.id.clone(), Finding::new(Kind::ColdRun, text));
+    let text = format!("{sentence}; {fate}");
+    let told = (with[0].run.id.clone(), Finding::new(Kind::ColdRun, text));
     let counted = if keep_cold { with } else { with[1..].to_vec() };
     (counted, Some(told))
+}
+
+/// Says so when the first of an arm's runs was cold. Runs are in the order they were made and all of
+/// them have the figure.
+pub(crate) fn cold_sentence(runs: &[&Run], metric: &Metric) -> Option<String> {
+    let values = runs.iter().map(|run| run.figures.get(metric.name));
+    let values: Vec<f64> = values.collect::<Option<_>>()?;
+    let cold = cold_start(&values, metric.better)?;
+    let later = values[1..].iter().map(|value| written(metric.name, *value));
+    Some(format!(
+        "run {} ({}) of {} was cold: {} {} against {} later",
+        runs[0].short_id(),
+        runs[0].place(),
+        runs[0].subject.name,
+        metric.name,
+        written(metric.name, cold.first),
+        later.collect::<Vec<_>>().join(", "),
+    ))
 }
 
 #[cfg(test)]

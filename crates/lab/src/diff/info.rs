@@ -14,6 +14,7 @@ const FLEETING: &[&str] = &[
     "host",
     "internal_states",
     "launch_command",
+    "media_marker",
     "memory_usage",
     "model_path",
     "nccl_port",

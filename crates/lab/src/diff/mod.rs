@@ -82,7 +82,7 @@ impl Difference {
     }
 
     /// Whether somebody means this difference by a name: dashes and underscores are the same.
-    fn is_called(&self, name: &str) -> bool {
+    pub(crate) fn is_called(&self, name: &str) -> bool {
         let plain = |text: &str| {
             text.trim_start_matches('-')
                 .replace('_', "-")

@@ -1,18 +1,17 @@
-//! Clocks, temperature and power of GPUs while a run lasts, through the driver's own tool.
+//! Clocks, temperature and power of GPUs while a run lasts.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::fmt::Write as _;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
+use super::nvml::{Nvml, Sample};
 use crate::figures::Figures;
 use crate::finding::{Finding, Kind};
-use crate::os::Signal;
 use crate::statistics::mean;
-use crate::subject::{Launch, Log, Process, Stamps};
 
-const QUERY: &str = "--query-gpu=clocks.sm,clocks.max.sm,temperature.gpu,power.draw,\
-    clocks_throttle_reasons.active";
+/// How often GPUs are looked at.
+const EVERY: Duration = Duration::from_millis(250);
 
 /// Reasons for lower clocks that spoil a measurement, as bits of the driver's mask.
 const REASONS: &[(u64, &str)] = &[
@@ -23,88 +22,89 @@ const REASONS: &[(u64, &str)] = &[
     (0x80, "the power supply"),
 ];
 
-/// Watches the GPUs of this machine, if there are any.
+/// Watches the GPUs of this machine from a thread of its own.
 #[derive(Debug)]
 pub(crate) struct AcceleratorWatch {
-    process: Process,
-    path: PathBuf,
+    stop: Sender<()>,
+    watching: JoinHandle<AcceleratorCourse>,
 }
 
 /// What was seen of the GPUs.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct AcceleratorCourse {
-    samples: Vec<Sample>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Sample {
-    clock: f64,
-    highest_clock: f64,
-    temperature: f64,
-    power: f64,
-    reasons: u64,
+    /// Seconds since the beginning, and every GPU's state then.
+    moments: Vec<(f64, Vec<Sample>)>,
 }
 
 impl AcceleratorWatch {
     /// Begins to watch; nothing when there is no GPU or no driver.
-    pub(crate) fn start(path: &Path, mark: &str) -> Option<Self> {
-        let launch = Launch {
-            words: [
-                "nvidia-smi",
-                QUERY,
-                "--format=csv,noheader,nounits",
-                "--loop-ms=500",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            environment: BTreeMap::new(),
-            folder: None,
-            mark: mark.to_owned(),
-        };
-        let log = Log::create(path, 4 << 20, None, Stamps::None).ok()?;
-        let process = Process::start(&launch, log.clone(), log).ok()?;
-        let path = path.to_owned();
-        Some(Self { process, path })
+    pub(crate) fn start() -> Option<Self> {
+        let nvml = Nvml::here()?;
+        let (stop, stopped) = channel();
+        let watching = thread::spawn(move || watch(nvml, &stopped));
+        Some(Self { stop, watching })
     }
 
     /// Ends watching.
     pub(crate) fn finish(self) -> AcceleratorCourse {
-        self.process.stop(Signal::Terminate, Duration::from_secs(1));
-        AcceleratorCourse::read(&fs::read_to_string(&self.path).unwrap_or_default())
+        drop(self.stop);
+        self.watching.join().unwrap_or_default()
+    }
+}
+
+fn watch(nvml: &Nvml, stopped: &Receiver<()>) -> AcceleratorCourse {
+    let began = Instant::now();
+    let mut moments = Vec::new();
+    loop {
+        moments.push((began.elapsed().as_secs_f64(), nvml.samples()));
+        if stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout) {
+            return AcceleratorCourse { moments };
+        }
     }
 }
 
 impl AcceleratorCourse {
-    fn read(text: &str) -> Self {
-        let samples = text.lines().filter_map(|line| {
-            let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-            let [clock, highest, temperature, power, reasons] = cells.as_slice() else {
-                return None;
-            };
-            Some(Sample {
-                clock: clock.parse().ok()?,
-                highest_clock: highest.parse().ok()?,
-                temperature: temperature.parse().ok()?,
-                power: power.parse().ok()?,
-                reasons: u64::from_str_radix(reasons.trim_start_matches("0x"), 16).ok()?,
-            })
-        });
-        Self {
-            samples: samples.collect(),
+    /// The course as a table, a line per moment and GPU.
+    pub(crate) fn table(&self) -> String {
+        let mut table =
+            "second,gpu,clock_mhz,highest_clock_mhz,temperature_c,power_w,reasons\n".to_owned();
+        for (second, samples) in &self.moments {
+            for (gpu, one) in samples.iter().enumerate() {
+                let Sample {
+                    clock,
+                    highest_clock,
+                    temperature,
+                    power,
+                    reasons,
+                } = one;
+                writeln!(
+                    table,
+                    "{second:.3},{gpu},{clock},{highest_clock},{temperature},{power:.1},{reasons:#x}"
+                )
+                .expect("a string takes all that is written to it");
+            }
         }
+        table
+    }
+
+    fn samples(&self) -> Vec<Sample> {
+        let samples = self.moments.iter().flat_map(|(_, samples)| samples);
+        samples.copied().collect()
     }
 
     /// Adds what was seen to a run's figures; energy per token when both are known.
     pub(crate) fn add_to(&self, figures: &mut Figures) {
-        if self.samples.is_empty() {
+        let samples = self.samples();
+        if samples.is_empty() {
             return;
         }
+        let gpus = samples.len() as f64 / self.moments.len() as f64;
         let average =
-            |value: fn(&Sample) -> f64| mean(&self.samples.iter().map(value).collect::<Vec<_>>());
-        let power = average(|sample| sample.power);
+            |value: fn(&Sample) -> f64| mean(&samples.iter().map(value).collect::<Vec<_>>());
+        let power = average(|sample| sample.power) * gpus;
         figures.set("gpu_clock_mhz", average(|sample| sample.clock));
         figures.set("gpu_power_w", power);
-        let hottest = self.samples.iter().map(|sample| sample.temperature);
+        let hottest = samples.iter().map(|sample| sample.temperature);
         figures.set(
             "gpu_temperature_c",
             hottest.fold(f64::NEG_INFINITY, f64::max),
@@ -120,11 +120,11 @@ impl AcceleratorCourse {
 
     /// Says so when clocks were held down.
     pub(crate) fn finding(&self) -> Option<Finding> {
-        let count = self.samples.len();
+        let samples = self.samples();
+        let count = samples.len();
         let mut causes = Vec::new();
         for (bit, cause) in REASONS {
-            let held = self
-                .samples
+            let held = samples
                 .iter()
                 .filter(|sample| sample.reasons & bit != 0)
                 .count();
@@ -135,12 +135,11 @@ impl AcceleratorCourse {
                 ));
             }
         }
-        let lowest = self
-            .samples
+        let lowest = samples
             .iter()
             .map(|sample| sample.clock)
             .fold(f64::INFINITY, f64::min);
-        let highest = self.samples.first()?.highest_clock;
+        let highest = samples.first()?.highest_clock;
         (!causes.is_empty()).then(|| {
             let text = format!(
                 "GPU clocks were held down by {} ({lowest:.0} of {highest:.0} MHz at the lowest)",
@@ -155,25 +154,51 @@ impl AcceleratorCourse {
 mod tests {
     use super::*;
 
+    fn course(samples: &[(f64, f64, f64, u64)]) -> AcceleratorCourse {
+        let moments = samples.iter().enumerate().map(|(at, sample)| {
+            let (clock, temperature, power, reasons) = *sample;
+            let sample = Sample {
+                clock,
+                highest_clock: 1980.0,
+                temperature,
+                power,
+                reasons,
+            };
+            (at as f64, vec![sample, sample])
+        });
+        AcceleratorCourse {
+            moments: moments.collect(),
+        }
+    }
+
     #[test]
     fn clocks_that_are_held_down_are_told() {
-        let text = "1980, 1980, 41, 300.5, 0x0000000000000000\n1200, 1980, 84, 699.5, 0x0000000000000024\n\
-            no GPU here\n";
-        let course = AcceleratorCourse::read(text);
+        let course = course(&[(1980.0, 41.0, 300.5, 0), (1200.0, 84.0, 699.5, 0x24)]);
         let mut figures = Figures::default();
         figures.set("duration", 10.0);
         figures.set("total_output_tokens", 1000.0);
         course.add_to(&mut figures);
-        assert_eq!(figures.get("gpu_power_w"), Some(500.0));
+        assert_eq!(figures.get("gpu_power_w"), Some(1000.0), "of two GPUs");
         assert_eq!(figures.get("gpu_temperature_c"), Some(84.0));
-        assert_eq!(figures.get("energy_per_token_j"), Some(5.0));
+        assert_eq!(figures.get("energy_per_token_j"), Some(10.0));
         assert_eq!(
             course.finding().unwrap().text,
             "GPU clocks were held down by the power limit in 50 % of the time, heat (by software) in \
              50 % of the time (1200 of 1980 MHz at the lowest)"
         );
-        let calm = AcceleratorCourse::read("1980, 1980, 41, 300.5, 0x01\n");
-        assert_eq!(calm.finding(), None);
+        assert!(
+            course
+                .table()
+                .ends_with("1.000,1,1200,1980,84,699.5,0x24\n")
+        );
+    }
+
+    #[test]
+    fn an_idle_or_missing_gpu_is_nothing_to_tell() {
+        assert_eq!(course(&[(345.0, 30.0, 80.0, 1)]).finding(), None);
         assert_eq!(AcceleratorCourse::default().finding(), None);
+        let mut figures = Figures::default();
+        AcceleratorCourse::default().add_to(&mut figures);
+        assert_eq!(figures, Figures::default());
     }
 }

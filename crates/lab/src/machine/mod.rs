@@ -2,12 +2,12 @@
 
 mod accelerator;
 mod busy;
+mod nvml;
 
 pub(crate) use accelerator::AcceleratorWatch;
 pub(crate) use busy::Busy;
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,9 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory: memory(&read("/proc/meminfo")),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            accelerators: accelerators(),
+            accelerators: nvml::Nvml::here()
+                .map(nvml::Nvml::names)
+                .unwrap_or_default(),
         }
     }
 
@@ -68,25 +70,6 @@ fn memory(meminfo: &str) -> u64 {
     let kilobytes =
         line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
-}
-
-fn accelerators() -> Vec<String> {
-    let asked = Command::new("nvidia-smi")
-        .args([
-            "--query-gpu=name,driver_version,memory.total",
-            "--format=csv,noheader",
-        ])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output();
-    let Some(answer) = asked.ok().filter(|answer| answer.status.success()) else {
-        return Vec::new();
-    };
-    let text = String::from_utf8_lossy(&answer.stdout);
-    text.lines()
-        .map(|line| line.trim().to_owned())
-        .filter(|line| !line.is_empty())
-        .collect()
 }
 
 #[cfg(test)]

@@ -69,14 +69,14 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Stores the run that this attempt came to.
+    /// Stores the run that this attempt came to; what was noticed about it.
     pub(super) fn store(
         mut self,
         attempt: &Attempt,
         (session, load): (&Session, &LoadPlan),
         machine: &Machine,
         store: &mut Store,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<Finding>, StoreError> {
         let (outcome, result) =
             match std::mem::replace(&mut self.ending, Err(LoadFailure::default())) {
                 Ok(result) => (Outcome::Finished, Some(result)),
@@ -137,7 +137,7 @@ impl Report {
                 ("accelerators.csv", gpus),
             ],
         })?;
-        Ok(())
+        Ok(run.findings)
     }
 
     /// The lines of the server's log around a stretch of the records' clock.

@@ -115,6 +115,8 @@ pub(crate) struct LoadPlan {
     pub(crate) driver: DriverPlan,
     /// How long it is expected to take.
     pub(crate) expect: Option<Duration>,
+    /// How long it may take, when that is not what the plan says of all.
+    pub(crate) time_limit: Option<Duration>,
 }
 
 /// What puts a load on a server.
@@ -197,6 +199,7 @@ struct LoadFile {
     bench: Option<Words>,
     command: Option<Words>,
     expect: Option<String>,
+    time_limit: Option<String>,
 }
 
 /// Words as a line or as a list.
@@ -345,14 +348,16 @@ fn load(file: LoadFile) -> Result<LoadPlan, PlanError> {
         (None, Some(command)) => DriverPlan::Command(command.words()),
         _ => return Err(PlanError::NoLoad(file.name)),
     };
-    let expect = file
-        .expect
-        .map(|text| length(Some(&text), Duration::ZERO))
-        .transpose()?;
+    let given = |text: Option<String>| {
+        text.map(|text| length(Some(&text), Duration::ZERO))
+            .transpose()
+    };
+    let (expect, time_limit) = (given(file.expect)?, given(file.time_limit)?);
     Ok(LoadPlan {
         name: file.name,
         driver,
         expect,
+        time_limit,
     })
 }
 

@@ -2,26 +2,56 @@
 
 use super::plan::{DriverPlan, Plan, Servers};
 use crate::command_line::{CommandLine, quote};
-use crate::diff::{Difference, differences, variable, will_repeat_prompts};
+use crate::diff::{Aspect, Difference, differences, variable, will_repeat_prompts, without_effect};
 use crate::finding::{Finding, Kind};
 use crate::run::{LoadFacts, SubjectFacts};
-use crate::subject::Places;
 
-/// Warnings about a plan.
-pub(crate) fn preflight(plan: &Plan, places: &Places) -> Vec<Finding> {
-    let facts: Vec<SubjectFacts> = plan
-        .subjects
-        .iter()
-        .map(|subject| subject.facts(places))
-        .collect();
+/// Differences that are listed one by one.
+const LISTED: usize = 8;
+
+/// Warnings about a plan, by what is known of its subjects.
+pub(crate) fn preflight(plan: &Plan, facts: &[SubjectFacts]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some((first, others)) = facts.split_first() {
         findings.extend(others.iter().filter_map(|other| arms(first, other, plan)));
     }
     if plan.servers != Servers::Fresh && plan.repeats > 1 {
-        findings.extend(repeated(plan, &facts));
+        findings.extend(repeated(plan, facts));
+    }
+    for finding in facts.iter().flat_map(without_effect) {
+        if !findings.contains(&finding) {
+            findings.push(finding);
+        }
     }
     findings
+}
+
+/// Says in what two subjects differ by their own word and not by how they are started.
+pub(super) fn resolved(first: &SubjectFacts, other: &SubjectFacts, plan: &Plan) -> Option<Finding> {
+    let mut found = differences(first, other);
+    found.retain(|one| {
+        let meant = plan
+            .variable
+            .as_deref()
+            .is_some_and(|name| one.is_called(name));
+        matches!(one.aspect, Aspect::Version | Aspect::Resolved) && !meant
+    });
+    (!found.is_empty()).then(|| {
+        let (one, two) = (first.name.as_str(), other.name.as_str());
+        let listed = listed(&found.iter().collect::<Vec<_>>(), (one, two));
+        let text = format!("{one} and {two} differ by their own word: {listed}");
+        Finding::new(Kind::Confounder, text)
+    })
+}
+
+fn listed(differences: &[&Difference], names: (&str, &str)) -> String {
+    let shown = differences.iter().take(LISTED);
+    let mut listed: Vec<String> = shown.map(|one| one.sentence(names.0, names.1)).collect();
+    match differences.len().saturating_sub(LISTED) {
+        0 => {}
+        more => listed.push(format!("and {more} more")),
+    }
+    listed.join("; ")
 }
 
 /// Says in what two subjects differ beyond what they are meant to.
@@ -30,11 +60,7 @@ fn arms(first: &SubjectFacts, other: &SubjectFacts, plan: &Plan) -> Option<Findi
     let names = (first.name.as_str(), other.name.as_str());
     let meant = variable(&found, plan.variable.as_deref(), names);
     let others: Vec<&Difference> = found.iter().filter(|one| Some(*one) != meant).collect();
-    let listed = others
-        .iter()
-        .map(|one| one.sentence(names.0, names.1))
-        .collect::<Vec<_>>();
-    let listed = listed.join("; ");
+    let listed = listed(&others, names);
     let text = match (meant, others.len()) {
         (Some(_), 0) => return None,
         (None, 0) => format!("{} and {} do not differ in anything", names.0, names.1),
@@ -104,6 +130,7 @@ fn repeated(plan: &Plan, facts: &[SubjectFacts]) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::Places;
 
     fn told(head: &str, first: &str, second: &str, load: &str) -> Vec<String> {
         let text = format!(
@@ -112,7 +139,11 @@ mod tests {
              [[load]]\nname = \"l\"\nbench = \"{load}\"\n"
         );
         let plan = Plan::parse(&text).unwrap();
-        let found = preflight(&plan, &Places::default());
+        let facts = plan
+            .subjects
+            .iter()
+            .map(|one| one.facts(&Places::default()));
+        let found = preflight(&plan, &facts.collect::<Vec<_>>());
         found
             .into_iter()
             .map(|finding| finding.to_string())
@@ -135,6 +166,47 @@ mod tests {
             two[0].starts_with("confounder: a and b differ in 2 settings"),
             "{two:?}"
         );
+    }
+
+    #[test]
+    fn what_servers_say_of_themselves_is_compared() {
+        let text = "name = \"x\"\n[[subject]]\nname = \"a\"\ncommand = \"s\"\n[[subject]]\n\
+            name = \"b\"\ncommand = \"s\"\nenvironment = { SGLANG_ENABLE_FLASHINFER_GEMM = \"1\" }\n\
+            [[load]]\nname = \"l\"\nbench = \"\"\n";
+        let plan = Plan::parse(text).unwrap();
+        let told = |one: serde_json::Value, two: serde_json::Value| {
+            let mut facts: Vec<SubjectFacts> = plan
+                .subjects
+                .iter()
+                .map(|one| one.facts(&Places::default()))
+                .collect();
+            (facts[0].info, facts[1].info) = (Some(one), Some(two));
+            let own = resolved(&facts[0], &facts[1], &plan);
+            let all: Vec<String> = preflight(&plan, &facts)
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            (own.map(|finding| finding.text), all)
+        };
+        let info = |backend: &str| {
+            serde_json::json!({
+                "attention_backend": backend, "port": backend,
+                "accepted_without_effect": { "--x": "it is ignored" }
+            })
+        };
+        let (own, all) = told(info("fa3"), info("triton"));
+        assert_eq!(
+            own.as_deref(),
+            Some("a and b differ by their own word: attention_backend is fa3 on a and triton on b")
+        );
+        assert!(
+            all[0].starts_with("confounder: a and b differ in 2 settings"),
+            "{all:?}"
+        );
+        assert_eq!(all[1], "no effect: --x had no effect: it is ignored");
+        assert!(all[2].contains("acts on Blackwell"), "{all:?}");
+        assert_eq!(all.len(), 3, "{all:?}");
+        assert_eq!(told(info("fa3"), info("fa3")).0, None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::figures::Figures;
 use crate::interrupt::Interrupt;
 use crate::machine::{AcceleratorWatch, Busy, Machine};
 use crate::moment;
-use crate::run::ServerUse;
+use crate::run::{ServerUse, SubjectFacts};
 use crate::store::{Store, StoreError, disk};
 use crate::subject::{HOST, Places, Server, StartFailure, Stopped, free_port, sweep};
 
@@ -35,6 +35,8 @@ pub(crate) struct Matrix<'a> {
     pub(crate) teller: Teller<'a>,
     /// Where it runs.
     pub(crate) machine: Machine,
+    /// What is known of subjects from their own word, by their place in the plan.
+    pub(crate) met: BTreeMap<usize, SubjectFacts>,
 }
 
 /// How a session went.
@@ -53,6 +55,7 @@ impl Matrix<'_> {
     pub(crate) fn run(&mut self, cells: &[Cell]) -> Result<Summary, StoreError> {
         // what an earlier, killed session may have left
         sweep(&self.session.own_mark());
+        self.remove_containers(cells);
         let mut summary = Summary::default();
         let mut servers: BTreeMap<usize, Server> = BTreeMap::new();
         for (at, cell) in cells.iter().enumerate() {
@@ -106,6 +109,9 @@ impl Matrix<'_> {
             }
             None => self.start(&attempt),
         };
+        if let Ok(server) = &server {
+            self.meet(cell.subject, &server.facts);
+        }
         let mut report = match &mut server {
             Ok(server) => self.load(&attempt, server),
             Err(failure) => self.no_server(&attempt, failure),
@@ -134,8 +140,22 @@ impl Matrix<'_> {
             }
         }
         let finished = report.ending.is_ok();
-        report.store(&attempt, (self.session, load), &self.machine, self.store)?;
+        let noticed = report.store(&attempt, (self.session, load), &self.machine, self.store)?;
+        self.notice(cell, &noticed)?;
         Ok(Some(finished))
+    }
+
+    fn remove_containers(&self, cells: &[Cell]) {
+        for (place, subject) in self.plan.subjects.iter().enumerate() {
+            let Some(container) = &subject.container else {
+                continue;
+            };
+            let of_subject = cells.iter().filter(|cell| cell.subject == place);
+            let marks: Vec<String> = of_subject
+                .map(|cell| self.session.mark(cell, "server"))
+                .collect();
+            container.remove(&marks);
+        }
     }
 
     /// Whether the server of a cell goes on to the next one.
@@ -239,18 +259,12 @@ impl Matrix<'_> {
             command: &command,
         });
         let mark = self.session.mark(&attempt.cell, "client");
-        let gpu_mark = self.session.mark(&attempt.cell, "accelerators");
-        let gpu_log = attempt.scratch.path().join("accelerators.csv");
-        let gpus = if self.machine.accelerators.is_empty() {
-            None
-        } else {
-            AcceleratorWatch::start(&gpu_log, &gpu_mark)
-        };
+        let gpus = AcceleratorWatch::start();
         let busy = Busy::start(server.id());
         let began = Instant::now();
         let context = LoadContext {
             outputs: &outputs,
-            limit: self.plan.time_limit,
+            limit: load.time_limit.unwrap_or(self.plan.time_limit),
             mark: &mark,
             interrupt: self.interrupt,
         };
@@ -266,6 +280,11 @@ impl Matrix<'_> {
             let course = gpus.finish();
             findings.extend(course.finding());
             course.add_to(&mut figures);
+            fs::write(
+                attempt.scratch.path().join("accelerators.csv"),
+                course.table(),
+            )
+            .ok();
         }
         self.tell_output(&load.name, &outputs, ending.is_ok());
         findings.extend(diff::without_effect(&server.facts));

@@ -49,6 +49,8 @@ pub(crate) enum Event<'a> {
     Ended { client: &'a str, code: i32 },
     /// The cell came to nothing.
     Failed { reason: &'a str },
+    /// Something that a reader of its figures must know.
+    Noticed { finding: &'a str },
     /// A server is stopped.
     Stop { server: &'a str },
     /// It has stopped, by itself or not.
@@ -108,6 +110,9 @@ pub(crate) fn text(event: Event<'_>, language: Language) -> String {
             format!("[CELL] failed: {reason}"),
             format!("[组合] 失败：{reason}"),
         ),
+        Event::Noticed { finding } => {
+            pick(format!("[NOTE] {finding}"), format!("[注意] {finding}"))
+        }
         Event::Stop { server } => pick(
             format!("[SERVER] stopping {server}"),
             format!("[SERVER] 关闭 {server}"),

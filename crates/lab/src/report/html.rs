@@ -8,12 +8,12 @@ use serde_json::json;
 
 use super::Report;
 use super::charts::{
-    Course, Curve, Effect, Mark, Row, distributions, dots, history, intervals, scatter,
+    Course, Curve, Effect, Mark, Row, colour, distributions, dots, history, intervals, scatter,
 };
 use crate::finding::Kind;
 use crate::metric::{Better, Metric, written};
 use crate::requests::{Timed, time, times};
-use crate::run::{Evidence, Outcome, Run};
+use crate::run::{Outcome, Run};
 use crate::verdict::{chance, percent};
 
 const PAGE: &str = include_str!("page.html");
@@ -43,7 +43,9 @@ pub(crate) fn html(report: &Report) -> String {
             { "value": report.loads.len(), "label": "loads" },
             { "value": failed, "label": "failed" },
         ],
-        "subjects": report.subjects,
+        "subjects": report.subjects.iter().enumerate().map(|(place, name)| {
+            json!({ "name": name, "colour": colour(place) })
+        }).collect::<Vec<_>>(),
         "effects": effects_chart(report),
         "verdicts": verdicts(report),
         "findings": findings(report),
@@ -254,29 +256,38 @@ fn load_section(report: &Report, load: &str) -> serde_json::Value {
         }))
     });
     let timelines: Vec<serde_json::Value> = timelines.collect();
+    let rows = report
+        .subjects
+        .iter()
+        .filter_map(|subject| table_row(report, subject, load));
+    let rows: Vec<serde_json::Value> = rows.collect();
     json!({
         "name": load,
+        "cold": rows.iter().any(|row| row["values"].to_string().contains('†')),
         "dots": dots,
         "spreads": spreads,
         "timelines": timelines,
-        "rows": report.subjects.iter().filter_map(|subject| table_row(report, subject, load)).collect::<Vec<_>>(),
+        "rows": rows,
     })
 }
 
 fn dot_row(report: &Report, subject: &str, load: &str, metric: &Metric) -> Option<Row> {
-    let values: Vec<(f64, String)> = report
-        .cell(subject, load)
-        .iter()
-        .filter_map(|one| {
-            let value = one.run.figures.get(metric.name)?;
-            let words = format!("run {}: {}", one.run.short_id(), metric.with_unit(value));
-            Some((value, words))
-        })
-        .collect();
+    let found = report.values((subject, load), metric.name);
+    let values = found.all.iter().enumerate().map(|(place, (value, run))| {
+        let cold = if found.cold && place == 0 {
+            ", cold"
+        } else {
+            ""
+        };
+        let words = format!("run {}: {}{cold}", run.short_id(), metric.with_unit(*value));
+        (*value, words)
+    });
+    let values: Vec<(f64, String)> = values.collect();
     (!values.is_empty()).then(|| Row {
         name: subject.to_owned(),
         subject: subject_place(report, subject),
         values,
+        cold: found.cold,
     })
 }
 
@@ -302,7 +313,7 @@ fn timeline(records: &[RequestRecord], subject: usize) -> String {
             })
         })
         .collect();
-    let class = format!("s{}", subject % 8);
+    let class = colour(subject);
     let titles = ("seconds since the first request", "TTFT ms");
     points(
         Canvas::new(480.0, 180.0),
@@ -323,21 +334,20 @@ fn table_row(report: &Report, subject: &str, load: &str) -> Option<serde_json::V
         "p99_itl_ms",
     ];
     let values = names.iter().map(|name| {
-        let values: Vec<f64> = cell
-            .iter()
-            .filter_map(|one: &&Evidence| one.run.figures.get(name))
-            .collect();
+        let found = report.values((subject, load), name);
+        let values = found.counted();
+        let mark = if found.cold { "†" } else { "" };
         if values.is_empty() {
             "–".to_owned()
         } else {
-            written(name, crate::statistics::mean(&values))
+            written(name, crate::statistics::mean(&values)) + mark
         }
     });
     let values: Vec<String> = values.collect();
     (!cell.is_empty()).then(|| {
         json!({
             "subject": subject,
-            "place": subject_place(report, subject) % 8,
+            "colour": colour(subject_place(report, subject)),
             "count": cell.len(),
             "values": values,
             "runs": cell.iter().map(|one| one.run.short_id()).collect::<Vec<_>>(),

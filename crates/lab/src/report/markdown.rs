@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Report;
 use crate::metric::{Metric, written};
-use crate::run::{Evidence, Outcome, Run};
+use crate::run::{Outcome, Run};
 use crate::statistics::{mean, standard_deviation};
 
 /// The columns of the tables of loads: a head, and the metrics in it.
@@ -174,6 +174,7 @@ fn loads(report: &Report, out: &mut Text) {
         let heads: Vec<&str> = COLUMNS.iter().map(|(head, _)| *head).collect();
         out.line(&format!("| subject | n | {} | runs |", heads.join(" | ")));
         out.line(&format!("|---|---|{}---|", "---|".repeat(heads.len())));
+        let mut cold = false;
         for subject in &report.subjects {
             let runs = report.cell(subject, load);
             if runs.is_empty() {
@@ -181,8 +182,9 @@ fn loads(report: &Report, out: &mut Text) {
             }
             let cells: Vec<String> = COLUMNS
                 .iter()
-                .map(|(_, metrics)| several(&runs, metrics))
+                .map(|(_, metrics)| several(report, (subject, load), metrics))
                 .collect();
+            cold |= cells.iter().any(|cell| cell.contains('†'));
             let ids: Vec<&str> = runs.iter().map(|one| one.run.short_id()).collect();
             let (subject, count) = (cell(subject), runs.len());
             out.line(&format!(
@@ -191,23 +193,25 @@ fn loads(report: &Report, out: &mut Text) {
                 ids.join(" ")
             ));
         }
+        if cold {
+            out.line("\n† without the first run, which was cold");
+        }
         out.line("");
     }
 }
 
 /// Means of metrics over runs; one metric alone has its deviation too.
-fn several(runs: &[&Evidence], metrics: &[&str]) -> String {
+fn several(report: &Report, cell: (&str, &str), metrics: &[&str]) -> String {
     let parts = metrics.iter().map(|metric| {
-        let values: Vec<f64> = runs
-            .iter()
-            .filter_map(|one| one.run.figures.get(metric))
-            .collect();
+        let found = report.values(cell, metric);
+        let values = found.counted();
+        let mark = if found.cold { "†" } else { "" };
         match (values.len(), metrics.len()) {
             (0, _) => "–".to_owned(),
-            (1, _) | (_, 2..) => written(metric, mean(&values)),
+            (1, _) | (_, 2..) => written(metric, mean(&values)) + mark,
             _ => {
                 let deviation = written(metric, standard_deviation(&values));
-                format!("{} ± {deviation}", written(metric, mean(&values)))
+                format!("{} ± {deviation}{mark}", written(metric, mean(&values)))
             }
         }
     });
@@ -219,6 +223,7 @@ fn subject_section(report: &Report, subject: &str, out: &mut Text) {
     let runs = report.subject(subject);
     environment(&runs, out);
     let mut commands: Vec<String> = Vec::new();
+    let mut known: Vec<String> = Vec::new();
     for run in &runs {
         let Some(command) = &run.subject.command else {
             continue;
@@ -231,7 +236,9 @@ fn subject_section(report: &Report, subject: &str, out: &mut Text) {
             .collect();
         lines.push(command.text.clone());
         let text = lines.join("\n");
-        if !commands.contains(&text) {
+        let like = without_port(&text);
+        if !known.contains(&like) {
+            known.push(like);
             commands.push(text);
         }
     }
@@ -241,6 +248,20 @@ fn subject_section(report: &Report, subject: &str, out: &mut Text) {
     for run in runs {
         run_block(report, run, out);
     }
+}
+
+/// A command without the port, which is another one for every run.
+fn without_port(command: &str) -> String {
+    let mut words = command.split(' ');
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        if word == "--port" {
+            words.next();
+        } else {
+            kept.push(word);
+        }
+    }
+    kept.join(" ")
 }
 
 fn environment(runs: &[&Run], out: &mut Text) {

@@ -18,6 +18,7 @@ use crate::import;
 use crate::metric::Metric;
 use crate::moment;
 use crate::run::{Evidence, Run};
+use crate::statistics::cold_start;
 use crate::store::{Sample, Store, StoreError};
 
 /// A history is worth a chart from this many runs on.
@@ -44,6 +45,24 @@ pub(crate) struct Report {
     pub(crate) tables: BTreeMap<String, String>,
     /// Metrics over time, where there is enough of it.
     pub(crate) histories: Vec<(&'static Metric, History)>,
+    /// Whether cold first runs count.
+    keep_cold: bool,
+}
+
+/// A metric in the runs of a cell.
+pub(crate) struct Values<'a> {
+    /// Every value with its run, in order.
+    pub(crate) all: Vec<(f64, &'a Run)>,
+    /// Whether the first one was cold and does not count.
+    pub(crate) cold: bool,
+}
+
+impl Values<'_> {
+    /// The values that count.
+    pub(crate) fn counted(&self) -> Vec<f64> {
+        let counted = self.all.iter().skip(usize::from(self.cold));
+        counted.map(|(value, _)| *value).collect()
+    }
 }
 
 /// Two arms.
@@ -88,7 +107,23 @@ impl Report {
             findings,
             tables,
             histories,
+            keep_cold: manner.keep_cold,
         })
+    }
+
+    /// A metric in the runs of one load on one subject.
+    pub(crate) fn values(&self, (subject, load): (&str, &str), name: &str) -> Values<'_> {
+        let of_cell = self.cell(subject, load);
+        let with = of_cell
+            .into_iter()
+            .filter_map(|one| Some((one.run.figures.get(name)?, &one.run)));
+        let all: Vec<(f64, &Run)> = with.collect();
+        let values: Vec<f64> = all.iter().map(|(value, _)| *value).collect();
+        let cold = Metric::named(name).and_then(|metric| cold_start(&values, metric.better));
+        Values {
+            all,
+            cold: cold.is_some() && !self.keep_cold,
+        }
     }
 
     /// The runs of one load on one subject that have figures.

@@ -58,9 +58,13 @@ fn belong_together(one: &Run, two: &Run) -> bool {
 /// Everything that was noticed, each thing once, with the runs or arms it is about.
 pub(super) fn findings(evidence: &[Evidence], pairs: &[Pair]) -> Vec<(Finding, Vec<String>)> {
     let mut found: Vec<(Finding, Vec<String>)> = Vec::new();
+    // a comparison says of a cold run what the run says of itself, and what became of it
+    let said = |other: &Finding, one: &Finding| {
+        other.kind == one.kind && other.text.starts_with(&one.text)
+    };
     let mut add = |finding: &Finding, about: String| match found
         .iter_mut()
-        .find(|(other, _)| other == finding)
+        .find(|(other, _)| said(other, finding))
     {
         Some((_, places)) => {
             if !places.contains(&about) {

@@ -17,7 +17,7 @@ mod welch;
 pub use bootstrap::{Bootstrap, Estimator, RunSample};
 pub use cold::{ColdStart, cold_start};
 pub use draw::Draw;
-pub use permutation::permutation_p;
+pub use permutation::{least_permutation_p, permutation_p};
 pub use power::{detectable, runs_needed};
 pub use sample::{mean, quantile, standard_deviation};
 pub use shift::{Shift, shift};

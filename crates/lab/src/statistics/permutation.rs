@@ -43,6 +43,15 @@ pub fn permutation_p(first: &[f64], second: &[f64], seed: u64) -> Option<f64> {
     Some((far.count() + 1) as f64 / (MOST + 1) as f64)
 }
 
+/// The smallest chance that so many runs of either side can ever give.
+pub fn least_permutation_p((first, second): (usize, usize)) -> f64 {
+    let count = divisions((first + second) as u64, first as u64).filter(|count| *count <= MOST);
+    // of equal sides, the division with the labels exchanged is as far apart
+    let far = if first == second { 2.0 } else { 1.0 };
+    let least = count.map_or(1.0 / (MOST + 1) as f64, |count| far / count as f64);
+    least * (1.0 + 1e-9)
+}
+
 /// How many ways there are to choose; nothing when they are too many to count.
 fn divisions(of: u64, choose: u64) -> Option<u64> {
     let choose = choose.min(of - choose);
@@ -87,6 +96,20 @@ mod tests {
         assert_eq!(once, permutation_p(&first, &second, 5));
         assert!(once.is_some_and(|p| (0.55..0.65).contains(&p)), "{once:?}");
         assert_eq!(permutation_p(&[], &second, 5), None);
+    }
+
+    #[test]
+    fn few_runs_cannot_give_a_small_chance() {
+        let (low, high) = ([1.0, 2.0, 3.0, 4.0], [7.0, 8.0, 9.0]);
+        for few in 2..=4 {
+            let found = permutation_p(&low[..few], &high, 1).unwrap();
+            assert!(found <= least_permutation_p((few, 3)), "{found} of {few}");
+            assert!(
+                found > least_permutation_p((few, 3)) * 0.999,
+                "{found} of {few}"
+            );
+        }
+        assert!(least_permutation_p((50, 50)) < 0.001);
     }
 
     #[test]

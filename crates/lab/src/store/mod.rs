@@ -147,6 +147,18 @@ impl Store {
         Ok(Added::New)
     }
 
+    /// Writes what is known of a run anew, once more was learned about it.
+    pub fn amend(&mut self, run: &Run) -> Result<(), StoreError> {
+        let folder = self.folder(&run.id);
+        let path = folder.join(RUN);
+        let json = serde_json::to_string_pretty(run).map_err(|source| StoreError::Damaged {
+            path: path.clone(),
+            source,
+        })?;
+        write_whole(&path, (json + "\n").as_bytes()).map_err(|source| disk(&path, source))?;
+        self.index.insert(run, &folder)
+    }
+
     /// Takes a run out of the store.
     pub fn remove(&mut self, id: &str) -> Result<(), StoreError> {
         let folder = self.folder(id);

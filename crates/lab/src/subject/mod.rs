@@ -1,11 +1,13 @@
 //! Servers under test: started, waited for, asked, stopped.
 
+mod container;
 mod leftovers;
 mod log;
 mod preset;
 mod process;
 mod server;
 
+pub(crate) use container::Container;
 pub(crate) use leftovers::{Leftover, sweep};
 pub(crate) use log::{Log, Stamps};
 pub(crate) use preset::NoSuchPreset;
@@ -72,29 +74,18 @@ pub(crate) struct Stop {
     pub(crate) grace: Duration,
 }
 
-/// A container that a server runs in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Container {
-    /// The program that runs containers.
-    pub(crate) runtime: String,
-    /// The image.
-    pub(crate) image: String,
-    /// Further words before the image.
-    pub(crate) options: Vec<String>,
-}
-
 impl Subject {
     /// What is started for a server on this port. A container gets a name, so that it can be stopped.
     pub(crate) fn launch(&self, places: &Places, mark: &str) -> Launch {
         let words: Vec<String> = self.words.iter().map(|word| places.fill(word)).collect();
         let words = match &self.container {
             None => words,
-            Some(container) => container.around(words, &self.environment, &container_name(mark)),
+            Some(container) => container.around(words, self, mark),
         };
         Launch {
             words,
             environment: self.environment.clone(),
-            folder: self.folder.clone(),
+            folder: self.folder.clone().filter(|_| self.container.is_none()),
             mark: mark.to_owned(),
         }
     }
@@ -124,46 +115,6 @@ impl Subject {
             info: None,
         }
     }
-}
-
-impl Container {
-    fn around(
-        &self,
-        words: Vec<String>,
-        environment: &BTreeMap<String, String>,
-        name: &str,
-    ) -> Vec<String> {
-        let mut whole: Vec<String> = [
-            &self.runtime,
-            "run",
-            "--rm",
-            "--network",
-            "host",
-            "--name",
-            name,
-        ]
-        .map(str::to_owned)
-        .to_vec();
-        for (variable, value) in environment {
-            whole.extend(["--env".to_owned(), format!("{variable}={value}")]);
-        }
-        whole.extend(self.options.iter().cloned());
-        whole.push(self.image.clone());
-        whole.extend(words);
-        whole
-    }
-}
-
-/// The name of the container of a mark.
-fn container_name(mark: &str) -> String {
-    let plain = |letter: char| {
-        if letter.is_ascii_alphanumeric() {
-            letter
-        } else {
-            '-'
-        }
-    };
-    format!("lab-{}", mark.chars().map(plain).collect::<String>())
 }
 
 fn last_part(path: &str) -> &str {
@@ -261,25 +212,6 @@ mod tests {
             facts.command.unwrap().flag("--port"),
             Some(&["1234".into(), "{\"a\": 1}".into()][..])
         );
-    }
-
-    #[test]
-    fn a_container_is_put_around_the_words() {
-        let mut boxed = subject();
-        boxed.container = Some(Container {
-            runtime: "docker".to_owned(),
-            image: "maker/server:v1".to_owned(),
-            options: vec!["--gpus".to_owned(), "all".to_owned()],
-        });
-        let words = boxed.launch(&places(), "session/1").words.join(" ");
-        assert!(
-            words.starts_with(
-                "docker run --rm --network host --name lab-session-1 --env X=1 --gpus all \
-                 maker/server:v1 bin/peregrine serve"
-            ),
-            "{words}"
-        );
-        assert_eq!(boxed.facts(&places()).versions["image"], "maker/server:v1");
     }
 
     #[test]

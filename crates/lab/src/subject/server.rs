@@ -1,12 +1,11 @@
 //! A subject that runs.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bench::client::{Control, Reply, Url};
 
-use super::{HOST, Log, Places, Process, Stamps, Stopped, Subject, container_name};
+use super::{HOST, Log, Places, Process, Stamps, Stopped, Subject};
 use crate::interrupt::Interrupt;
 use crate::run::SubjectFacts;
 
@@ -192,15 +191,7 @@ impl Server {
     pub(crate) fn stop(self) -> Stopped {
         let stop = self.subject.stop;
         if let Some(container) = &self.subject.container {
-            // the container's processes belong to its daemon, not to us
-            Command::new(&container.runtime)
-                .args(["stop", "--time", &stop.grace.as_secs().to_string()])
-                .arg(container_name(&self.mark))
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .status()
-                .ok();
+            container.stop(&self.mark, stop);
         }
         self.process.stop(stop.signal, stop.grace)
     }

@@ -41,11 +41,11 @@ fn the_sentence_says_which_way_and_how_far() {
     let sentence = |better, first: &[f64], second: &[f64]| answer(first, second, better).sentence();
     assert_eq!(
         sentence(Better::Lower, &slow, &fast),
-        "better: B is −11.3 % … −8.6 % against A (95 %), p < 0.001"
+        "better by 8.6–11.3 % (B is lower; 95 %, p < 0.001)"
     );
-    assert!(sentence(Better::Higher, &slow, &fast).starts_with("worse: B is −11.3 %"));
-    assert!(sentence(Better::Higher, &fast, &slow).starts_with("better: B is +9."));
-    assert!(sentence(Better::Neither, &fast, &slow).starts_with("different: "));
+    assert!(sentence(Better::Higher, &slow, &fast).starts_with("worse by 8.6–11.3 % (B is lower;"));
+    assert!(sentence(Better::Higher, &fast, &slow).starts_with("better by 9."));
+    assert!(sentence(Better::Neither, &fast, &slow).starts_with("different by 9."));
 }
 
 #[test]

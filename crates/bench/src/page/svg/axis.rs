@@ -88,7 +88,7 @@ pub fn x_axis(canvas: Canvas, scale: Scale, title: &str) -> String {
             ),
         );
     }
-    let middle = f64::midpoint(LEFT, canvas.right());
+    let middle = f64::midpoint(scale.from, scale.to);
     put(
         &mut out,
         format_args!(

@@ -2,7 +2,7 @@
 
 use bench::page::svg::{Canvas, LEFT, Scale, TOP, x_axis, y_axis};
 
-use super::put;
+use super::{colour, put};
 use crate::statistics::quantile;
 
 /// A curve is drawn through this many shares.
@@ -47,7 +47,10 @@ pub(in crate::report) fn distributions(title: &str, mut curves: Vec<Curve>) -> S
         }
         put(
             &mut out,
-            format_args!("<path class=\"line s{}\" d=\"{path}\"/>", curve.subject % 8),
+            format_args!(
+                "<path class=\"line {}\" d=\"{path}\"/>",
+                colour(curve.subject)
+            ),
         );
     }
     canvas.close(title, &out)

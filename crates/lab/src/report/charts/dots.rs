@@ -2,7 +2,7 @@
 
 use bench::page::svg::{Canvas, Scale, TOP, escaped, x_axis};
 
-use super::{cut, put, room_for, span};
+use super::{colour, cut, put, room_for, span};
 use crate::statistics::mean;
 
 const ROW: f64 = 26.0;
@@ -15,6 +15,8 @@ pub(in crate::report) struct Row {
     pub(in crate::report) subject: usize,
     /// Values, and what is said when each is pointed at.
     pub(in crate::report) values: Vec<(f64, String)>,
+    /// Whether the first value was cold: it is crossed and does not count for the mean.
+    pub(in crate::report) cold: bool,
 }
 
 /// The chart.
@@ -28,7 +30,7 @@ pub(in crate::report) fn dots(title: &str, rows: &[Row]) -> String {
     let mut out = x_axis(canvas, x, title);
     for (place, row) in rows.iter().enumerate() {
         let y = TOP + ROW * (place as f64 + 0.5);
-        let class = row.subject % 8;
+        let class = colour(row.subject);
         put(
             &mut out,
             format_args!(
@@ -37,27 +39,33 @@ pub(in crate::report) fn dots(title: &str, rows: &[Row]) -> String {
                 escaped(&cut(&row.name))
             ),
         );
-        let values: Vec<f64> = row.values.iter().map(|(value, _)| *value).collect();
+        let counted = row.values.iter().skip(usize::from(row.cold));
+        let values: Vec<f64> = counted.map(|(value, _)| *value).collect();
         if values.len() > 1 {
             let middle = x.at(mean(&values));
             put(
                 &mut out,
                 format_args!(
-                    "<line class=\"mean s{class}\" x1=\"{middle:.1}\" y1=\"{:.1}\" x2=\"{middle:.1}\" y2=\"{:.1}\"/>",
+                    "<line class=\"mean {class}\" x1=\"{middle:.1}\" y1=\"{:.1}\" x2=\"{middle:.1}\" y2=\"{:.1}\"/>",
                     y - 9.0,
                     y + 9.0,
                 ),
             );
         }
-        for (value, words) in &row.values {
-            put(
-                &mut out,
-                format_args!(
-                    "<circle class=\"point s{class}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{}</title></circle>",
-                    x.at(*value),
-                    escaped(words),
-                ),
-            );
+        for (place, (value, words)) in row.values.iter().enumerate() {
+            let (at, words) = (x.at(*value), escaped(words));
+            let mark = if row.cold && place == 0 {
+                format!(
+                    "<path class=\"cross {class}\" d=\"M{:.1} {:.1}l8 8m0 -8l-8 8\"><title>{words}</title></path>",
+                    at - 4.0,
+                    y - 4.0
+                )
+            } else {
+                format!(
+                    "<circle class=\"point {class}\" cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{words}</title></circle>"
+                )
+            };
+            out.push_str(&mark);
         }
     }
     canvas.close(title, &out)

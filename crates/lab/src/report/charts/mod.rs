@@ -1,5 +1,6 @@
 //! Charts of many runs, as inline SVG in the colours of the page.
 
+mod decades;
 mod distribution;
 mod dots;
 mod history;
@@ -22,20 +23,35 @@ fn put(out: &mut String, text: Arguments<'_>) {
         .expect("a string takes all that is written to it");
 }
 
-/// A name as long as there is room for it beside a chart.
+/// A name as long as there is room for it beside a chart; names differ at their ends more often than
+/// in the middle.
 fn cut(name: &str) -> String {
     const LONGEST: usize = 58;
-    let mut room = LONGEST;
-    let mut short = String::new();
-    for letter in name.chars() {
-        let wide = width(letter.encode_utf8(&mut [0; 4]));
-        if room < wide {
-            return short + "…";
-        }
-        room -= wide;
-        short.push(letter);
+    if width(name) <= LONGEST {
+        return name.to_owned();
     }
-    short
+    let letters: Vec<char> = name.chars().collect();
+    let start = within(letters.iter(), LONGEST / 2);
+    let end = within(letters.iter().rev(), LONGEST / 2);
+    let tail = &letters[letters.len() - end..];
+    let parts = letters[..start].iter().chain(['…'].iter()).chain(tail);
+    parts.collect()
+}
+
+/// How many letters have room.
+fn within<'a>(letters: impl Iterator<Item = &'a char>, room: usize) -> usize {
+    let mut used = 0;
+    let fitting = letters.take_while(|letter| {
+        used += width(letter.encode_utf8(&mut [0; 4]));
+        used <= room
+    });
+    fitting.count()
+}
+
+/// The class of a subject's colour. There are eight; after them marks are hollow and lines dashed.
+pub(super) fn colour(subject: usize) -> String {
+    let again = if subject / 8 % 2 == 1 { " again" } else { "" };
+    format!("s{}{again}", subject % 8)
 }
 
 /// Pixels that names need beside a chart.
@@ -76,7 +92,9 @@ mod tests {
     fn long_names_are_cut() {
         assert_eq!(cut("short 融合"), "short 融合");
         assert_eq!(cut(&"x".repeat(100)).chars().count(), 59);
-        assert_eq!(cut(&"融".repeat(100)).chars().count(), 30);
+        assert_eq!(cut(&"融".repeat(100)).chars().count(), 29);
+        let long = format!("{}=1", "x".repeat(100));
+        assert!(cut(&long).ends_with("x=1") && cut(&long).starts_with("xxx"));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Throughput against latency: a point per run, a line through the loads of a subject.
 
-use bench::page::svg::{Canvas, LEFT, Scale, TOP, escaped, x_axis, y_axis};
+use bench::page::svg::{Canvas, LEFT, Scale, TOP, escaped, x_axis};
 
-use super::{put, span_from_zero};
+use super::decades::Reach;
+use super::{colour, put, span_from_zero};
 
 /// One run.
 pub(in crate::report) struct Mark {
@@ -27,11 +28,8 @@ pub(in crate::report) fn scatter((x_title, y_title): (&str, &str), marks: &[Mark
         span_from_zero(marks.iter().map(|mark| mark.x)),
         (LEFT, canvas.right()),
     );
-    let y = Scale::new(
-        span_from_zero(marks.iter().map(|mark| mark.y)),
-        (canvas.bottom(), TOP),
-    );
-    let mut out = x_axis(canvas, x, x_title) + &y_axis(canvas, y, y_title);
+    let y = Reach::of(marks.iter().map(|mark| mark.y), (canvas.bottom(), TOP));
+    let mut out = x_axis(canvas, x, x_title) + &y.axis(canvas, y_title);
     let mut sweeps: Vec<(usize, &str)> = marks
         .iter()
         .map(|mark| (mark.subject, mark.sweep.as_str()))
@@ -46,7 +44,7 @@ pub(in crate::report) fn scatter((x_title, y_title): (&str, &str), marks: &[Mark
         if !path.is_empty() {
             put(
                 &mut out,
-                format_args!("<path class=\"line s{}\" d=\"{path}\"/>", subject % 8),
+                format_args!("<path class=\"line {}\" d=\"{path}\"/>", colour(subject)),
             );
         }
     }
@@ -54,8 +52,8 @@ pub(in crate::report) fn scatter((x_title, y_title): (&str, &str), marks: &[Mark
         put(
             &mut out,
             format_args!(
-                "<circle class=\"dot s{}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}</title></circle>",
-                mark.subject % 8,
+                "<circle class=\"dot {}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}</title></circle>",
+                colour(mark.subject),
                 x.at(mark.x),
                 y.at(mark.y),
                 escaped(&mark.words),
@@ -66,7 +64,7 @@ pub(in crate::report) fn scatter((x_title, y_title): (&str, &str), marks: &[Mark
 }
 
 /// Through the means of loads, from the lowest throughput to the highest.
-fn line(marks: &[&Mark], x: Scale, y: Scale) -> String {
+fn line(marks: &[&Mark], x: Scale, y: Reach) -> String {
     let mut loads: Vec<&str> = marks.iter().map(|mark| mark.load.as_str()).collect();
     loads.sort_unstable();
     loads.dedup();
