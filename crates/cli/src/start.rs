@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::time::Instant;
 
 use anyhow::Context as _;
-use engine::{EngineHandle, EngineThread};
+use engine::{EngineHandle, EngineThread, StepFloor};
 use executor::{ExecutorConfig, LocalExecutor, MemoryPlan, Rank, measure_scratch};
 use flags::Parsed;
 use hub::{LocalModel, Progress as _};
@@ -58,13 +58,12 @@ pub(crate) fn plan_on(
 /// Loads the model and starts the engine, logging each stage.
 pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<Started> {
     let opened = Opened::open(&local.path, load_format(args))?;
-    let device = device::open(&args.parsed, env)?;
-    let weights = opened.inventory(device.as_ref()).device_bytes;
-    let early = plan_on(&args.parsed, &opened.spec, weights, device.info())?;
-    for notice in &early.notices {
-        tracing::warn!("{notice}");
-    }
-    let (model, language) = load(args, &opened, device.as_ref(), local, &early)?;
+    let Loaded {
+        device,
+        model,
+        language,
+        seed,
+    } = load(args, &opened, local, env)?;
     let spec = ModelSpec {
         end_tokens: end_tokens(&opened.spec, language.as_ref()),
         ..opened.spec
@@ -75,18 +74,19 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
         measure_scratch(model.as_ref(), config, activation)
             .unwrap_or_else(|_| estimate_scratch(&spec, config))
     };
-    let launch = resolve(
+    let mut launch = resolve(
         &args.parsed,
         &Circumstances {
             spec: &spec,
             weights: model.weight_bytes(),
             device: device.info(),
             scratch: &measured,
-            entropy: early.engine.random_seed,
+            entropy: seed,
         },
     )?;
     let mut rank = Rank::new(device, model, &launch.executor).context("cannot take the memory")?;
     let memory = rank.memory().clone();
+    launch.engine.floor = floor(rank.device(), &spec, &memory, &launch.executor);
     let free = rank.device().info().memory_free;
     report_memory(&launch, &memory, free);
     capture(
@@ -107,22 +107,40 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
     })
 }
 
-/// Weights on this thread and the tokenizer on another: both take a good part of a second.
+/// A model on its device, and its text side.
+struct Loaded {
+    device: Box<dyn Device>,
+    model: Box<dyn Model>,
+    language: Option<Language>,
+    seed: u64,
+}
+
+/// Device and weights on this thread and the tokenizer on another: all take a good part of a second.
 fn load(
     args: &ServerArgs,
     opened: &Opened,
-    device: &dyn Device,
     local: &LocalModel,
-    plan: &Launch,
-) -> anyhow::Result<(Box<dyn Model>, Option<Language>)> {
+    env: &Env,
+) -> anyhow::Result<Loaded> {
     let checkpoint = opened.checkpoint();
     std::thread::scope(|scope| {
         let with_text = !args.parsed.switch("skip-tokenizer-init");
         let language = with_text
             .then(|| scope.spawn(|| Language::load(&args.parsed, &local.path, checkpoint)));
-        let model = load_weights(opened, device, plan)?;
+        let device = device::open(&args.parsed, env)?;
+        let weights = opened.inventory(device.as_ref()).device_bytes;
+        let plan = plan_on(&args.parsed, &opened.spec, weights, device.info())?;
+        for notice in &plan.notices {
+            tracing::warn!("{notice}");
+        }
+        let model = load_weights(opened, device.as_ref(), &plan)?;
         let language = language.map(|thread| thread.join().expect("text loading does not panic"));
-        Ok((model, language.transpose()?))
+        Ok(Loaded {
+            device,
+            model,
+            language: language.transpose()?,
+            seed: plan.engine.random_seed,
+        })
     })
 }
 
@@ -152,8 +170,27 @@ fn load_weights(
         gib(free.saturating_sub(used)),
         gib(used)
     );
-    tracing::debug!("weights loaded in {:.2} s", began.elapsed().as_secs_f64());
+    tracing::info!("weights loaded in {:.2} s", began.elapsed().as_secs_f64());
     Ok(model)
+}
+
+/// What a generating step reads: all weights but a table that is only looked up in, and keys and values.
+fn floor(
+    device: &dyn Device,
+    spec: &ModelSpec,
+    memory: &MemoryPlan,
+    config: &ExecutorConfig,
+) -> Option<StepFloor> {
+    let looked_up = if spec.tied {
+        0
+    } else {
+        spec.vocabulary * spec.hidden * device.info().activation.size()
+    };
+    Some(StepFloor {
+        weights: memory.weights.saturating_sub(looked_up),
+        token: memory.kv / config.slots(),
+        bandwidth: device.bandwidth()?,
+    })
 }
 
 fn report_memory(launch: &Launch, memory: &MemoryPlan, free: usize) {

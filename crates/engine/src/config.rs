@@ -1,5 +1,7 @@
 use scheduler::{SchedulerConfig, Token};
 
+use crate::StepFloor;
+
 /// What the engine thread needs to know.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
@@ -21,4 +23,6 @@ pub struct EngineConfig {
     pub largest_graph: usize,
     /// Seeds requests that bring no seed of their own.
     pub random_seed: u64,
+    /// What steps are measured against, where that is known.
+    pub floor: Option<StepFloor>,
 }

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::command::{Command, RequestKey};
 use crate::stream::TokenStream;
-use crate::{EngineConfig, EngineStats, RequestError};
+use crate::{EngineConfig, EngineStats, RequestError, StepTimes};
 
 /// One sequence to extend.
 #[derive(Clone, Debug)]
@@ -31,6 +31,7 @@ pub struct GenerateRequest {
 pub(crate) struct Shared {
     pub(crate) config: EngineConfig,
     pub(crate) stats: Mutex<EngineStats>,
+    pub(crate) times: Mutex<StepTimes>,
     /// Requests sent and not yet taken up by the engine thread.
     pub(crate) inbox: AtomicUsize,
     /// Sequences that wait, as of the last step.
@@ -45,6 +46,7 @@ impl Shared {
         Self {
             config,
             stats: Mutex::default(),
+            times: Mutex::default(),
             inbox: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
@@ -151,6 +153,15 @@ impl EngineHandle {
     pub fn stats(&self) -> EngineStats {
         self.shared
             .stats
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Where the time of steps went so far.
+    pub fn step_times(&self) -> StepTimes {
+        self.shared
+            .times
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()

@@ -6,17 +6,21 @@
 mod command;
 mod config;
 mod error;
+mod floor;
 mod handle;
 mod log;
 mod profile;
 mod run;
 mod stats;
 mod stream;
+mod times;
 
 pub use config::EngineConfig;
 pub use error::{RequestError, RequestFailed};
+pub use floor::StepFloor;
 pub use handle::{EngineHandle, GenerateRequest};
 pub use run::{EngineThread, start};
 pub use scheduler::SchedulerStats;
 pub use stats::EngineStats;
 pub use stream::{TokenEvent, TokenProgress, TokenStream};
+pub use times::{Measured, Spread, StepTimes};

@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use scheduler::{DecodeEvent, Event};
 
+use crate::Measured;
+
 /// Writes the log lines that dashboards and people read, in SGLang's words.
 pub(crate) struct StepLog {
     interval: usize,
@@ -11,6 +13,8 @@ pub(crate) struct StepLog {
     tokens_since: u64,
     since: Duration,
     throughput: f64,
+    /// True when a `Decode batch` line was written and the interval's steps have not been told of yet.
+    told: bool,
 }
 
 impl StepLog {
@@ -23,7 +27,28 @@ impl StepLog {
             tokens_since: 0,
             since: Duration::ZERO,
             throughput: 0.0,
+            told: false,
         }
+    }
+
+    /// True once after every `Decode batch` line.
+    pub(crate) fn ends_interval(&mut self) -> bool {
+        std::mem::take(&mut self.told)
+    }
+
+    /// How near the interval's steps came to what memory allows; a line of its own, since tools read the one before.
+    pub(crate) fn measured(measured: &Measured) {
+        let Some(share) = measured.share() else {
+            return;
+        };
+        let millis = |seconds: f64| 1e3 * seconds / measured.steps as f64;
+        tracing::info!(
+            "Decode steps, measured: {:.3} ms, floor: {:.3} ms, floor/measured: {:.1} %, #steps: {}",
+            millis(measured.seconds),
+            millis(measured.floor_seconds),
+            100.0 * share,
+            measured.steps,
+        );
     }
 
     /// Whether the last generating step was small enough to be a captured one.
@@ -81,6 +106,7 @@ impl StepLog {
             0.0
         };
         self.rest(now);
+        self.told = true;
         tracing::info!(
             "Decode batch, #running-req: {}, #token: {}, token usage: {:.2}, cuda graph: {}, gen throughput \
              (token/s): {:.2}, #queue-req: {}, ",

@@ -1,6 +1,8 @@
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
+use executor::{DeviceSpan, DeviceTrace, NoTracer, Tracer};
 use scheduler::StepPlan;
 use tokio::sync::oneshot;
 
@@ -13,6 +15,9 @@ pub(crate) enum Track {
     Steps = 2,
 }
 
+/// The first track of kernels; those that overlap are drawn on further ones.
+const KERNELS: usize = 3;
+
 struct Span {
     name: &'static str,
     track: Track,
@@ -22,25 +27,43 @@ struct Span {
     facts: String,
 }
 
+/// The device's own recording beside ours.
+pub(crate) struct Kernels(Result<Arc<dyn Tracer>, NoTracer>);
+
+impl Kernels {
+    /// Begins to record kernels where there is something that can.
+    pub(crate) fn begin(tracer: Result<Arc<dyn Tracer>, NoTracer>) -> Self {
+        Self(tracer.and_then(|tracer| tracer.begin().map(|()| tracer)))
+    }
+
+    fn end(self) -> Result<DeviceTrace, NoTracer> {
+        self.0?.end()
+    }
+}
+
 /// A recording of steps in the Chrome trace format, which Perfetto opens.
 pub(crate) struct Profile {
     spans: Vec<Span>,
     began: Duration,
     /// Steps still to be recorded; without a limit the recording lasts until it is stopped.
     steps_left: Option<u64>,
+    kernels: Kernels,
     result: oneshot::Sender<String>,
 }
 
 impl Profile {
+    /// A recording from `now` on, which is when that of the kernels began.
     pub(crate) fn begin(
         now: Duration,
         steps: Option<u64>,
+        kernels: Kernels,
         result: oneshot::Sender<String>,
     ) -> Self {
         Self {
             spans: Vec::new(),
             began: now,
             steps_left: steps,
+            kernels,
             result,
         }
     }
@@ -73,34 +96,103 @@ impl Profile {
         *left == 0
     }
 
-    /// Hands the recording to whoever asked for it.
-    pub(crate) fn finish(self) {
-        let mut json = String::from("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-        for (track, name) in [(Track::Host, "engine thread"), (Track::Steps, "steps")] {
-            let _ = writeln!(
-                json,
-                "{{\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":\"{name}\"}}}},",
-                track as u8
-            );
-        }
-        for span in &self.spans {
-            let micros = |time: Duration| time.as_secs_f64() * 1e6;
-            let _ = writeln!(
-                json,
-                "{{\"ph\":\"X\",\"pid\":1,\"tid\":{},\"name\":\"{}\",\"ts\":{:.3},\"dur\":{:.3},\"args\":{{{}}}}},",
-                span.track as u8,
-                span.name,
-                micros(span.start),
-                micros(span.end.saturating_sub(span.start)),
-                span.facts,
-            );
-        }
-        json.push_str(
-            "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"peregrine\"}}\n]}\n",
-        );
-        // Whoever asked may be gone; the recording is then nobody's.
-        let _ = self.result.send(json);
+    /// Hands the recording to whoever asked for it, from a thread of its own: there may be millions of kernels.
+    pub(crate) fn finish(self) -> std::io::Result<()> {
+        let work = move || {
+            let kernels = self.kernels.end();
+            let json = trace(&self.spans, self.began, &kernels);
+            // Whoever asked may be gone; the recording is then nobody's.
+            let _ = self.result.send(json);
+        };
+        std::thread::Builder::new()
+            .name("trace".into())
+            .spawn(work)
+            .map(drop)
     }
+}
+
+fn trace(spans: &[Span], began: Duration, kernels: &Result<DeviceTrace, NoTracer>) -> String {
+    let mut json = String::from("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    name_track(&mut json, Track::Host as usize, "engine thread");
+    name_track(&mut json, Track::Steps as usize, "steps");
+    for span in spans {
+        let (track, times) = (span.track as usize, (span.start, span.end));
+        write_span(&mut json, track, span.name, times, &span.facts);
+    }
+    let said = match kernels {
+        Ok(trace) => {
+            write_kernels(&mut json, &trace.spans, began);
+            format!("{} recorded, {} dropped", trace.spans.len(), trace.dropped)
+        }
+        Err(none) => format!("not recorded: {none}"),
+    };
+    let _ = writeln!(
+        json,
+        "{{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{{\"name\":\"peregrine\"}}}}\n],\
+         \"otherData\":{{\"kernels\":\"{}\"}}}}",
+        escaped(&said)
+    );
+    json
+}
+
+/// Kernels begin before their predecessors end: each is drawn on the first track that is free.
+fn write_kernels(json: &mut String, spans: &[DeviceSpan], began: Duration) {
+    let mut free: Vec<Duration> = Vec::new();
+    for span in spans {
+        let lane = free.iter().position(|end| *end <= span.start);
+        let lane = lane.unwrap_or_else(|| {
+            let lane = free.len();
+            free.push(Duration::ZERO);
+            let name = if lane == 0 {
+                "kernels"
+            } else {
+                "kernels that overlap"
+            };
+            name_track(json, KERNELS + lane, name);
+            lane
+        });
+        free[lane] = span.end;
+        let times = (began + span.start, began + span.end);
+        write_span(json, KERNELS + lane, &escaped(&span.name), times, "");
+    }
+}
+
+fn name_track(json: &mut String, track: usize, name: &str) {
+    let _ = writeln!(
+        json,
+        "{{\"ph\":\"M\",\"pid\":1,\"tid\":{track},\"name\":\"thread_name\",\"args\":{{\"name\":\"{name}\"}}}},"
+    );
+}
+
+fn write_span(
+    json: &mut String,
+    track: usize,
+    name: &str,
+    (start, end): (Duration, Duration),
+    facts: &str,
+) {
+    let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    let _ = writeln!(
+        json,
+        "{{\"ph\":\"X\",\"pid\":1,\"tid\":{track},\"name\":\"{name}\",\"ts\":{:.3},\"dur\":{:.3},\"args\":{{{facts}}}}},",
+        micros(start),
+        micros(end.saturating_sub(start)),
+    );
+}
+
+/// Text that may stand between the quotes of JSON.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            control if control.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(control));
+            }
+            other => out.push(other),
+        }
+    }
+    out
 }
 
 /// What a step does, as JSON members.
@@ -112,4 +204,57 @@ pub(crate) fn facts(plan: &StepPlan) -> String {
         "\"step\":{},\"rows\":{rows},\"tokens\":{tokens},\"prompts\":{prompts}",
         plan.id.0
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros(time: u64) -> Duration {
+        Duration::from_micros(time)
+    }
+
+    fn kernel(name: &str, start: u64, end: u64) -> DeviceSpan {
+        DeviceSpan {
+            name: name.into(),
+            start: micros(start),
+            end: micros(end),
+        }
+    }
+
+    #[test]
+    fn kernels_that_overlap_are_drawn_on_different_tracks_at_the_hosts_time() {
+        let kernels = DeviceTrace {
+            spans: vec![
+                kernel("a", 0, 10),
+                kernel("b\"<\n", 8, 20),
+                kernel("c", 12, 30),
+            ],
+            dropped: 2,
+        };
+        let json = trace(&[], micros(1000), &Ok(kernels));
+        let parsed: serde_json::Value = serde_json::from_str(&json).expect("a trace is JSON");
+        let events = parsed["traceEvents"].as_array().expect("a list");
+        let drawn: Vec<_> = events.iter().filter(|event| event["ph"] == "X").collect();
+        let places: Vec<_> = drawn
+            .iter()
+            .map(|event| (event["tid"].as_u64(), event["ts"].as_f64()))
+            .collect();
+        let expected = [(3, 1000.0), (4, 1008.0), (3, 1012.0)];
+        assert_eq!(
+            places,
+            expected.map(|(track, start)| (Some(track), Some(start)))
+        );
+        assert_eq!(drawn[1]["name"], "b\"<\n");
+        assert_eq!(parsed["otherData"]["kernels"], "3 recorded, 2 dropped");
+    }
+
+    #[test]
+    fn a_trace_without_kernels_says_why() {
+        let none = NoTracer("libcupti was not found".to_owned());
+        let json = trace(&[], Duration::ZERO, &Err(none));
+        let parsed: serde_json::Value = serde_json::from_str(&json).expect("a trace is JSON");
+        let said = &parsed["otherData"]["kernels"];
+        assert_eq!(said, "not recorded: libcupti was not found");
+    }
 }

@@ -13,9 +13,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 use crate::command::{Command, RequestKey};
+use crate::floor::attended;
 use crate::handle::Shared;
 use crate::log::StepLog;
-use crate::profile::{Profile, Track, facts};
+use crate::profile::{Kernels, Profile, Track, facts};
 use crate::stream::TokenProgress;
 use crate::{EngineConfig, EngineHandle, EngineStats, GenerateRequest, RequestFailed, TokenEvent};
 
@@ -53,6 +54,7 @@ pub fn start(
         clients: BTreeMap::new(),
         in_flight: VecDeque::new(),
         last_returned: Duration::ZERO,
+        busy_since: None,
         profile: None,
         log: StepLog::new(
             shared.config.decode_log_interval,
@@ -89,6 +91,8 @@ struct Client {
 /// A step that was submitted and has not come back.
 struct InFlight {
     submitted: Duration,
+    /// Tokens that its rows attend to, when it only generates.
+    attended: Option<u64>,
     facts: String,
 }
 
@@ -101,6 +105,8 @@ struct Engine {
     clients: BTreeMap<SequenceId, Client>,
     in_flight: VecDeque<InFlight>,
     last_returned: Duration,
+    /// Since when the thread has worked for steps without a break.
+    busy_since: Option<Duration>,
     profile: Option<Profile>,
     log: StepLog,
     started: Instant,
@@ -158,6 +164,7 @@ impl Engine {
         self.emit(progress);
         self.publish();
         let step = self.in_flight.pop_front().expect("a step was in flight");
+        self.take_down(&step, waiting, returned);
         if let Some(profile) = &mut self.profile {
             let begun = step.submitted.max(self.last_returned);
             profile.span("step", Track::Steps, begun, returned, step.facts);
@@ -172,9 +179,34 @@ impl Engine {
         Ok(())
     }
 
+    /// Keeps the times of a step that was waited for from `waiting` until `returned`.
+    fn take_down(&mut self, step: &InFlight, waiting: Duration, returned: Duration) {
+        let floor = self.shared.config.floor;
+        let mut times = self
+            .shared
+            .times
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(since) = self.busy_since.replace(returned) {
+            times.host.add(waiting.saturating_sub(since));
+        }
+        let Some(tokens) = step.attended else {
+            times.interrupt();
+            return;
+        };
+        let took = returned.saturating_sub(step.submitted.max(self.last_returned));
+        times.decoded(took, floor.map_or(0.0, |floor| floor.seconds(tokens)));
+        if self.log.ends_interval() {
+            StepLog::measured(&times.end_interval());
+        }
+    }
+
     fn end_profile(&mut self) {
-        if let Some(profile) = self.profile.take() {
-            profile.finish();
+        let Some(profile) = self.profile.take() else {
+            return;
+        };
+        if let Err(error) = profile.finish() {
+            tracing::error!("no thread for the trace: {error}");
         }
     }
 
@@ -187,9 +219,14 @@ impl Engine {
             .profile
             .as_ref()
             .map_or_else(String::new, |_| facts(&plan));
+        let attended = attended(&plan);
         self.executor.submit(plan)?;
         let submitted = self.started.elapsed();
-        self.in_flight.push_back(InFlight { submitted, facts });
+        self.in_flight.push_back(InFlight {
+            submitted,
+            attended,
+            facts,
+        });
         if let Some(profile) = &mut self.profile {
             profile.span(
                 "plan and submit",
@@ -209,6 +246,12 @@ impl Engine {
         if let Err(broken) = self.scheduler.check_integrity() {
             panic!("{broken}");
         }
+        self.busy_since = None;
+        self.shared
+            .times
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .interrupt();
         self.publish();
     }
 
@@ -223,7 +266,9 @@ impl Engine {
             Command::Complete(key) => self.end(key, FinishReason::Stop { token: None }),
             Command::StartProfile { steps, result } => {
                 if self.profile.is_none() {
-                    self.profile = Some(Profile::begin(self.started.elapsed(), steps, result));
+                    let kernels = Kernels::begin(self.executor.tracer());
+                    let now = self.started.elapsed();
+                    self.profile = Some(Profile::begin(now, steps, kernels, result));
                 }
             }
             Command::StopProfile => self.end_profile(),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use engine::{EngineConfig, EngineHandle, EngineThread, GenerateRequest, RequestError, TokenEvent};
+use engine::{
+    EngineConfig, EngineHandle, EngineThread, GenerateRequest, RequestError, StepFloor, TokenEvent,
+};
 use sampling::{FinishReason, SamplingParams};
 use scheduler::{Mix, Order, PageSize, Reuse, SchedulerConfig};
 use testkit::fake_executor::FakeExecutor;
@@ -31,6 +33,7 @@ fn config(run_ahead: usize) -> EngineConfig {
         decode_log_interval: 40,
         largest_graph: 0,
         random_seed: 1,
+        floor: None,
     }
 }
 
@@ -200,6 +203,36 @@ async fn a_full_queue_refuses_and_a_draining_engine_finishes_what_it_has() {
     assert_eq!(running.await.expect("no panic"), 200);
     engine.idle().await;
     thread.stop().expect("a healthy end");
+}
+
+#[tokio::test]
+async fn generating_steps_are_measured_beside_what_memory_allows() {
+    let floor = StepFloor {
+        weights: 1000,
+        token: 10,
+        bandwidth: 1e12,
+    };
+    let config = EngineConfig {
+        floor: Some(floor),
+        decode_log_interval: 4,
+        ..config(2)
+    };
+    let (engine, thread) =
+        engine::start(config, Box::new(FakeExecutor::counting(1000))).expect("a thread");
+    let (tokens, _) = collect(&engine, request(&[10, 11, 12], 9)).await;
+    assert_eq!(tokens.len(), 9);
+    thread.stop().expect("a healthy end");
+    let times = engine.step_times();
+    // the first token comes with the prompt; a step planned ahead of the end may come on top
+    let decode = times.decode;
+    assert!(decode.steps == 8 || decode.steps == 9, "{decode:?}");
+    let attended: u64 = (4..4 + decode.steps).sum();
+    let expected = (1000.0 * decode.steps as f64 + 10.0 * attended as f64) / 1e12;
+    assert!((decode.floor_seconds - expected).abs() < 1e-15);
+    assert!(decode.share().is_some_and(|share| share < 1.0));
+    assert_eq!(times.last_interval.steps, 4);
+    assert_eq!(times.jitter.count(), decode.steps - 1);
+    assert!(times.host.count() > 0);
 }
 
 #[tokio::test]

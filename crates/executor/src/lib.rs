@@ -20,7 +20,10 @@ pub use config::ExecutorConfig;
 pub use error::DeviceLost;
 pub use local::LocalExecutor;
 pub use memory_plan::{MAX_SCORES, MemoryPlan, measure_scratch};
+pub use ops::{DeviceSpan, DeviceTrace, NoTracer, Tracer};
 pub use rank::Rank;
+
+use std::sync::Arc;
 
 use scheduler::{StepOutcome, StepPlan};
 
@@ -31,4 +34,9 @@ pub trait Executor: Send {
 
     /// Waits for the oldest step that was submitted.
     fn next_outcome(&mut self) -> Result<StepOutcome, DeviceLost>;
+
+    /// What records the kernels of steps.
+    fn tracer(&self) -> Result<Arc<dyn Tracer>, NoTracer> {
+        Err(NoTracer("this executor runs no kernels".to_owned()))
+    }
 }

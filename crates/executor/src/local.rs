@@ -1,7 +1,8 @@
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use ops::Readback;
+use ops::{NoTracer, Readback, Tracer};
 use scheduler::{StepOutcome, StepPlan};
 
 use crate::outcome::Pending;
@@ -12,6 +13,7 @@ pub struct LocalExecutor {
     plans: Option<Sender<StepPlan>>,
     pending: Receiver<Result<Pending, DeviceLost>>,
     readbacks: Sender<Box<dyn Readback>>,
+    tracer: Result<Arc<dyn Tracer>, NoTracer>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -26,6 +28,7 @@ impl LocalExecutor {
                 .send(rank.new_readback()?)
                 .expect("the receiver is at hand");
         }
+        let tracer = rank.device().tracer();
         let thread = std::thread::Builder::new()
             .name("rank-0".into())
             .spawn(move || run_rank(rank, &plan_inbox, &free, &pending_outbox))
@@ -34,6 +37,7 @@ impl LocalExecutor {
             plans: Some(plans),
             pending,
             readbacks,
+            tracer,
             thread: Some(thread),
         })
     }
@@ -72,6 +76,10 @@ impl Executor for LocalExecutor {
         // A rank that is gone needs no readback.
         let _ = self.readbacks.send(readback);
         Ok(outcome)
+    }
+
+    fn tracer(&self) -> Result<Arc<dyn Tracer>, NoTracer> {
+        self.tracer.clone()
     }
 }
 

@@ -1,5 +1,8 @@
 //! A device: memory, weights, and the way in and out of it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use tensor::{Buffer, DType, View};
 
 use crate::{DeviceError, HostWeight, Kernels, OpError, Weight, WeightFormat};
@@ -32,6 +35,19 @@ pub struct DeviceInfo {
 pub trait Device: Send {
     /// Its facts.
     fn info(&self) -> &DeviceInfo;
+
+    /// Bytes a second that it reads from memory at best, where that is known.
+    fn bandwidth(&self) -> Option<f64> {
+        None
+    }
+
+    /// What records its kernels one by one.
+    fn tracer(&self) -> Result<Arc<dyn Tracer>, NoTracer> {
+        Err(NoTracer(format!(
+            "{} does not tell its kernels apart",
+            self.info().name
+        )))
+    }
 
     /// Its ops, enqueued in order.
     fn kernels(&self) -> &dyn Kernels;
@@ -78,6 +94,40 @@ pub trait Device: Send {
         let _ = run;
         Ok(None)
     }
+}
+
+/// Records what a device runs, kernel by kernel; costs nothing while it does not record.
+pub trait Tracer: Send + Sync {
+    /// Begins to record.
+    fn begin(&self) -> Result<(), NoTracer>;
+
+    /// Ends the recording and gives it away.
+    fn end(&self) -> Result<DeviceTrace, NoTracer>;
+}
+
+/// Why there is no recording of kernels.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoTracer(pub String);
+
+/// A recording of what a device ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceTrace {
+    /// Kernels and copies, in the order of their beginnings.
+    pub spans: Vec<DeviceSpan>,
+    /// Kernels that were not recorded because there were too many.
+    pub dropped: u64,
+}
+
+/// One kernel or copy as the device ran it; times count from the beginning of the recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceSpan {
+    /// What the device calls it.
+    pub name: Arc<str>,
+    /// When it began.
+    pub start: Duration,
+    /// When it ended.
+    pub end: Duration,
 }
 
 /// A step that was recorded and can be enqueued again as a whole.

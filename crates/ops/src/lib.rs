@@ -16,7 +16,9 @@ pub mod rng;
 pub mod weight;
 
 pub use batch::{Heads, KvCache, RaggedBatch};
-pub use device::{Device, DeviceInfo, Graph, Readback, Staging};
+pub use device::{
+    Device, DeviceInfo, DeviceSpan, DeviceTrace, Graph, NoTracer, Readback, Staging, Tracer,
+};
 pub use dry_run::DryRun;
 pub use error::{DeviceError, OpError};
 pub use op::{

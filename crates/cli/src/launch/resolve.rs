@@ -64,6 +64,8 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
             as usize,
         largest_graph: graphs.iter().copied().max().unwrap_or(0),
         random_seed: resolver.random_seed(),
+        // known once the model is loaded
+        floor: None,
         scheduler,
     };
     Ok(Launch {

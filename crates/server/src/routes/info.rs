@@ -1,5 +1,6 @@
 use axum::Json;
 use axum::extract::State;
+use engine::{Measured, Spread, StepFloor, StepTimes};
 use protocol::native::ModelInfo;
 use serde_json::{Map, Value, json};
 
@@ -71,7 +72,45 @@ fn engine_state(state: &state::State) -> Map<String, Value> {
         "num_queue_reqs": stats.scheduler.waiting,
         "open_requests": state.admission.inside(),
         "open_sequences": state.running.count(),
+        "step_times": step_times(&state.engine.step_times(), state.engine.config().floor),
     }))
+}
+
+/// Where the time of steps went: generating ones beside what memory allows, and the host's part.
+fn step_times(times: &StepTimes, floor: Option<StepFloor>) -> Value {
+    json!({
+        "decode_last_interval": measured(&times.last_interval),
+        "decode": measured(&times.decode),
+        "host_ms": spread(&times.host),
+        "jitter_ms": spread(&times.jitter),
+        "floor": floor.map(|floor| json!({
+            "weight_bytes": floor.weights,
+            "kv_bytes_per_token": floor.token,
+            "bandwidth_gb_per_s": floor.bandwidth / 1e9,
+        })),
+    })
+}
+
+fn measured(steps: &Measured) -> Value {
+    let each = |seconds: f64| (steps.steps > 0).then(|| 1e3 * seconds / steps.steps as f64);
+    let share = steps.share();
+    json!({
+        "steps": steps.steps,
+        "measured_ms": each(steps.seconds),
+        "floor_ms": share.and_then(|_| each(steps.floor_seconds)),
+        "floor_over_measured": share,
+    })
+}
+
+fn spread(times: &Spread) -> Value {
+    let millis = |time: std::time::Duration| 1e3 * time.as_secs_f64();
+    json!({
+        "count": times.count(),
+        "p50": millis(times.quantile(0.5)),
+        "p99": millis(times.quantile(0.99)),
+        "p99_9": millis(times.quantile(0.999)),
+        "max": millis(times.longest()),
+    })
 }
 
 fn members(value: Value) -> Map<String, Value> {

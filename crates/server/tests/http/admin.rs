@@ -55,7 +55,8 @@ async fn the_model_and_the_server_are_described() {
               "num_running_reqs": 0,
               "num_queue_reqs": 0,
               "open_requests": 0,
-              "open_sequences": 0
+              "open_sequences": 0,
+              "step_times": "<step_times>"
             }
           ],
           "version": "0.1.0"

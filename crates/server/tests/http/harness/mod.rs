@@ -185,6 +185,7 @@ fn engine_config() -> EngineConfig {
         decode_log_interval: 40,
         largest_graph: 0,
         random_seed: 1,
+        floor: None,
     }
 }
 
@@ -202,8 +203,14 @@ fn mask(value: &mut Value) {
                 let is_made_up = member.as_str().is_some_and(|text| text.len() == 32);
                 let is_time = name.ends_with("_ts")
                     || name.ends_with("_time")
-                    || ["created", "e2e_latency", "decode_throughput", "timestamp"]
-                        .contains(&name.as_str());
+                    || [
+                        "step_times",
+                        "created",
+                        "e2e_latency",
+                        "decode_throughput",
+                        "timestamp",
+                    ]
+                    .contains(&name.as_str());
                 if is_time && !member.is_null() || name == "id" && is_made_up {
                     *member = Value::from(format!("<{name}>"));
                 }
