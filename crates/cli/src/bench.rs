@@ -71,7 +71,7 @@ fn measure(command: Command, words: &[String], env: &Env) -> Result<(), Failure>
 }
 
 /// The tokenizer of a folder, a file, or a model by its name; weights are not fetched for it.
-fn vocabulary(name: &str, env: &Env) -> Result<Vocabulary, VocabularyError> {
+pub(crate) fn vocabulary(name: &str, env: &Env) -> Result<Vocabulary, VocabularyError> {
     let malformed = |reason: String| VocabularyError::Malformed {
         name: name.to_owned(),
         reason,

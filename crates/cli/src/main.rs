@@ -59,7 +59,7 @@ fn run(command: Option<&str>, words: &[String]) -> Result<(), Failure> {
         Some("inspect") => with_args(inspect::COMMAND, words, |args| inspect::run(args, &env)),
         Some("serve") => with_args(serve::COMMAND, words, |args| serve::run(args, &env)),
         Some("bench") => bench::run(words, &env),
-        Some("lab") => match lab::main(words) {
+        Some("lab") => match lab::main(words, &|name| bench::vocabulary(name, &env)) {
             0 => Ok(()),
             code => Err(Failure::Told(code)),
         },

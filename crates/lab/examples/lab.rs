@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     ExitCode::from(match args.as_slice() {
         [first, second, rest @ ..] if first == "bench" && second == "serving" => load(rest),
-        _ => lab::main(&args),
+        _ => lab::main(&args, &Vocabulary::from_path),
     })
 }
 

@@ -31,14 +31,20 @@ pub mod verdict;
 
 use std::io::{stderr, stdout};
 
+use bench::vocabulary::{Vocabulary, VocabularyError};
+
+/// How tokenizers are had by the names that loads give them.
+pub type Tokenizers<'a> = &'a dyn Fn(&str) -> Result<Vocabulary, VocabularyError>;
+
 /// Runs `peregrine lab` with the words after its name; what the process returns.
-pub fn main(args: &[String]) -> u8 {
+pub fn main(args: &[String], tokenizers: Tokenizers<'_>) -> u8 {
     let (mut out, mut err) = (stdout(), stderr());
     command::main(
         args,
         &mut command::Console {
             out: &mut out,
             err: &mut err,
+            tokenizers,
         },
     )
 }

@@ -38,6 +38,22 @@ impl Signal {
     }
 }
 
+/// An exit code in words: codes above 128 are signals that ended a process.
+pub(crate) fn exit_code(code: i32) -> String {
+    let name = match code - 128 {
+        libc::SIGABRT => " (SIGABRT)",
+        libc::SIGBUS => " (SIGBUS)",
+        libc::SIGFPE => " (SIGFPE)",
+        libc::SIGILL => " (SIGILL)",
+        libc::SIGINT => " (SIGINT)",
+        libc::SIGKILL => " (SIGKILL; the kernel does so when memory runs out)",
+        libc::SIGSEGV => " (SIGSEGV)",
+        libc::SIGTERM => " (SIGTERM)",
+        _ => "",
+    };
+    format!("{code}{name}")
+}
+
 /// Sends a signal to every process of a group.
 pub(crate) fn signal_group(group: u32, signal: Signal) -> io::Result<()> {
     send(-i64::from(group), signal)
@@ -80,6 +96,12 @@ pub(crate) fn die_with_parent(command: &mut Command) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codes_of_signals_are_named() {
+        assert_eq!(exit_code(3), "3");
+        assert_eq!(exit_code(139), "139 (SIGSEGV)");
+    }
 
     #[test]
     fn nobody_and_everybody_are_no_receivers() {

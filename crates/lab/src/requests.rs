@@ -42,6 +42,16 @@ pub(crate) fn times(records: &[RequestRecord], timed: Timed) -> Vec<f64> {
     good.filter_map(|record| time(record, timed)).collect()
 }
 
+/// The gaps between the parts of streams that ended well, in milliseconds.
+pub(crate) fn gaps(records: &[RequestRecord]) -> Vec<f64> {
+    let good = records.iter().filter(|record| record.succeeded());
+    let gaps = good.flat_map(|record| {
+        let pairs = record.chunks.windows(2);
+        pairs.map(|pair| pair[1].at.seconds_since(pair[0].at) * 1000.0)
+    });
+    gaps.collect()
+}
+
 /// The time of one request in milliseconds, if it has one.
 pub(crate) fn time(record: &RequestRecord, timed: Timed) -> Option<f64> {
     let first = record
@@ -98,6 +108,7 @@ mod tests {
             let found = times(std::slice::from_ref(&record), timed);
             assert!((found[0] - expected).abs() < 1e-9, "{timed:?} {found:?}");
         }
+        assert!((gaps(std::slice::from_ref(&record))[0] - 40.0).abs() < 1e-9);
         assert_eq!(
             behind("p99_ttft_ms"),
             Some((Timed::First, Estimator::Quantile(0.99)))

@@ -151,7 +151,7 @@ fn bad_servers_are_marked_and_the_matrix_goes_on() {
     assert_eq!(reason("deaf").0, "the server was not ready within 0.3 s");
     let (why, code, lines) = reason("crashes");
     assert!(
-        why.starts_with("the server ended with code 134 after"),
+        why.starts_with("the server ended with code 134 (SIGABRT) after"),
         "{why}"
     );
     assert_eq!(code, Some(134));

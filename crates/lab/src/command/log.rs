@@ -82,7 +82,9 @@ fn cell(run: &Run, store: &Store, language: Language) -> String {
     }
     match &run.outcome {
         Outcome::Finished => tell(Event::Ended { client, code: 0 }),
-        Outcome::Failed { reason, .. } => tell(Event::Failed { reason }),
+        Outcome::Failed {
+            reason, last_lines, ..
+        } => tell(Event::Failed { reason, last_lines }),
     }
     tell(Event::Stop { server });
     told

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use flags::{Command, FlagError, FlagSpec, Parsed, Preset};
 
+use crate::Tokenizers;
 use crate::matrix::PlanError;
 use crate::store::{NotASelection, Store, StoreError};
 
@@ -25,6 +26,8 @@ pub(crate) struct Console<'a> {
     pub(crate) out: &'a mut dyn Write,
     /// Everything else.
     pub(crate) err: &'a mut dyn Write,
+    /// How tokenizers are had.
+    pub(crate) tokenizers: Tokenizers<'a>,
 }
 
 impl Console<'_> {

@@ -193,6 +193,7 @@ fn go(
         },
         machine: Machine::look(),
         met: running.met,
+        tokenizers: console.tokenizers,
     };
     Ok(matrix.run(&pending)?)
 }

@@ -48,8 +48,10 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
     {
         table.add(vec![name.into(), written(name, value), String::new()]);
     }
-    console.say("");
-    console.show(&table.text());
+    if run.finished() {
+        console.say("");
+        console.show(&table.text());
+    }
     if !run.findings.is_empty() {
         console.say("");
     }

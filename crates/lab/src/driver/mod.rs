@@ -3,8 +3,10 @@
 //! A client is a process so that it can be timed out, killed and blamed without us.
 
 mod result;
+mod tokens;
 
 pub(crate) use result::LoadResult;
+pub(crate) use tokens::{RETOKENISED, retokenised, tokenizer_names};
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::command_line::quote;
 use crate::interrupt::Interrupt;
 use crate::matrix::DriverPlan;
-use crate::os::Signal;
+use crate::os::{Signal, exit_code};
 use crate::subject::{Launch, Log, Places, Process, Server, Stamps};
 
 /// Bytes of a client's output that are kept.
@@ -179,7 +181,10 @@ fn watch(
         {
             let seconds = since.duration_since(began).as_secs_f64();
             return Err(LoadFailure {
-                reason: format!("the server ended with code {code} after {seconds:.1} s of load"),
+                reason: format!(
+                    "the server ended with code {} after {seconds:.1} s of load",
+                    exit_code(code)
+                ),
                 exit_code: Some(code),
                 last_lines: server.last_lines(),
             });

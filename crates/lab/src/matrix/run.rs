@@ -9,6 +9,7 @@ use super::attempt::{Attempt, Report, Scratch, after_stop};
 use super::plan::{Plan, Servers};
 use super::tell::{Event, Teller};
 use super::{Cell, Session};
+use crate::Tokenizers;
 use crate::diff;
 use crate::driver::{self, LoadContext, LoadFailure, Outputs};
 use crate::figures::Figures;
@@ -37,6 +38,8 @@ pub(crate) struct Matrix<'a> {
     pub(crate) machine: Machine,
     /// What is known of subjects from their own word, by their place in the plan.
     pub(crate) met: BTreeMap<usize, SubjectFacts>,
+    /// How tokenizers are had.
+    pub(crate) tokenizers: Tokenizers<'a>,
 }
 
 /// How a session went.
@@ -123,8 +126,10 @@ impl Matrix<'_> {
             return Ok(None);
         }
         if let Err(failure) = &report.ending {
-            let reason = failure.reason.clone();
-            self.teller.tell(Event::Failed { reason: &reason });
+            self.teller.tell(Event::Failed {
+                reason: &failure.reason,
+                last_lines: &failure.last_lines,
+            });
         }
         if let Ok(server) = server {
             let keep = report.ending.is_ok() && self.keeps(cell, next);
@@ -276,6 +281,12 @@ impl Matrix<'_> {
             Ok(result) => result.figures.clone(),
             Err(_) => Figures::default(),
         };
+        if let Ok(result) = &ending {
+            let names = driver::tokenizer_names(&words, &server.facts);
+            if let Some(count) = driver::retokenised(result, &names, self.tokenizers) {
+                figures.set(driver::RETOKENISED, count as f64);
+            }
+        }
         if let Some(gpus) = gpus {
             let course = gpus.finish();
             findings.extend(course.finding());

@@ -26,6 +26,9 @@ impl FromStr for Language {
     }
 }
 
+/// Lines that are repeated when a cell fails; all of them are in the store.
+const LAST_LINES: usize = 4;
+
 /// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event<'a> {
@@ -47,8 +50,11 @@ pub(crate) enum Event<'a> {
     Output { out: &'a str, err: &'a str },
     /// It ended.
     Ended { client: &'a str, code: i32 },
-    /// The cell came to nothing.
-    Failed { reason: &'a str },
+    /// The cell came to nothing; the last lines of whoever failed.
+    Failed {
+        reason: &'a str,
+        last_lines: &'a [String],
+    },
     /// Something that a reader of its figures must know.
     Noticed { finding: &'a str },
     /// A server is stopped.
@@ -106,10 +112,15 @@ pub(crate) fn text(event: Event<'_>, language: Language) -> String {
             format!("[CLIENT] {client} finished with exit code {code}"),
             format!("[CLIENT] {client} 完成，退出码 {code}"),
         ),
-        Event::Failed { reason } => pick(
-            format!("[CELL] failed: {reason}"),
-            format!("[组合] 失败：{reason}"),
-        ),
+        Event::Failed { reason, last_lines } => {
+            let first = pick(
+                format!("[CELL] failed: {reason}"),
+                format!("[组合] 失败：{reason}"),
+            );
+            let skipped = last_lines.len().saturating_sub(LAST_LINES);
+            let lines = last_lines[skipped..].iter();
+            lines.fold(first, |told, line| format!("{told}\n    | {line}"))
+        }
         Event::Noticed { finding } => {
             pick(format!("[NOTE] {finding}"), format!("[注意] {finding}"))
         }
@@ -224,6 +235,19 @@ mod tests {
         assert!(chinese.contains("==\n\n[STDERR]\n\n  0%|\n100%|\n[CLIENT] b 完成，退出码 0\n"));
         assert!(
             chinese.ends_with("[SERVER] a 已优雅退出\n\n所有组合测试完成！结果保存在：r.txt\n")
+        );
+    }
+
+    #[test]
+    fn a_failure_comes_with_the_last_lines() {
+        let lines: Vec<String> = (0..9).map(|line| format!("line {line}")).collect();
+        let event = Event::Failed {
+            reason: "it ended",
+            last_lines: &lines,
+        };
+        assert_eq!(
+            text(event, Language::English),
+            "[CELL] failed: it ended\n    | line 5\n    | line 6\n    | line 7\n    | line 8\n"
         );
     }
 

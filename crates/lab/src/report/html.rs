@@ -1,18 +1,14 @@
 //! The report as one page: no script, no address of anything else, readable in light and in dark.
 
-use bench::page::svg::{Canvas, Point, points};
-use bench::record::RequestRecord;
 use minijinja::Environment;
 use minijinja::value::{Serde, Value};
 use serde_json::json;
 
 use super::Report;
-use super::charts::{
-    Course, Curve, Effect, Mark, Row, colour, distributions, dots, history, intervals, scatter,
-};
+use super::charts::{Course, Effect, Mark, colour, history, intervals, scatter};
+use super::load;
 use crate::finding::Kind;
-use crate::metric::{Better, Metric, written};
-use crate::requests::{Timed, time, times};
+use crate::metric::{Better, written};
 use crate::run::{Outcome, Run};
 use crate::verdict::{chance, percent};
 
@@ -50,7 +46,7 @@ pub(crate) fn html(report: &Report) -> String {
         "verdicts": verdicts(report),
         "findings": findings(report),
         "curves": curves(report),
-        "loads": report.loads.iter().map(|load| load_section(report, load)).collect::<Vec<_>>(),
+        "loads": report.loads.iter().map(|load| load::section(report, load)).collect::<Vec<_>>(),
         "histories": histories(report),
         "runs": report.evidence.iter().map(|one| run_row(report, &one.run)).collect::<Vec<_>>(),
     });
@@ -59,7 +55,7 @@ pub(crate) fn html(report: &Report) -> String {
         .expect("the template renders any content")
 }
 
-fn subject_place(report: &Report, name: &str) -> usize {
+pub(super) fn subject_place(report: &Report, name: &str) -> usize {
     report
         .subjects
         .iter()
@@ -162,17 +158,20 @@ fn curves(report: &Report) -> Vec<serde_json::Value> {
                     run.figures.get("output_throughput")?,
                     run.figures.get(metric)?,
                 );
+                let cold = cold(report, run, metric) || cold(report, run, "output_throughput");
                 Some(Mark {
+                    cold,
                     subject: subject_place(report, &run.subject.name),
                     load: run.load.name.clone(),
                     sweep: sweep(run),
                     x,
                     y,
                     words: format!(
-                        "{} · {} · run {}: {x:.1} tok/s, {y:.1} ms",
+                        "{} · {} · run {}: {x:.1} tok/s, {y:.1} ms{}",
                         run.subject.name,
                         run.load.name,
-                        run.short_id()
+                        run.short_id(),
+                        if cold { ", cold" } else { "" }
                     ),
                 })
             })
@@ -182,6 +181,16 @@ fn curves(report: &Report) -> Vec<serde_json::Value> {
         })
     });
     drawn.collect()
+}
+
+/// Whether a run is the cold one of its cell.
+fn cold(report: &Report, run: &Run, metric: &str) -> bool {
+    let found = report.values((&run.subject.name, &run.load.name), metric);
+    found.cold
+        && found
+            .all
+            .first()
+            .is_some_and(|(_, first)| first.id == run.id)
 }
 
 /// What a load is beside its intensity: dataset and lengths. A load of which nothing is known is
@@ -210,149 +219,6 @@ fn finished(report: &Report) -> impl Iterator<Item = &Run> {
         .iter()
         .map(|one| &one.run)
         .filter(|run| run.finished())
-}
-
-fn load_section(report: &Report, load: &str) -> serde_json::Value {
-    let metrics = ["request_throughput", "mean_ttft_ms", "mean_tpot_ms"];
-    let dots = metrics.iter().filter_map(|name| {
-        let metric = Metric::named(name)?;
-        let rows: Vec<Row> = report
-            .subjects
-            .iter()
-            .filter_map(|subject| dot_row(report, subject, load, metric))
-            .collect();
-        let title = format!("{} ({})", metric.name, metric.unit);
-        (!rows.is_empty()).then(|| dots(&title, &rows))
-    });
-    let dots: Vec<String> = dots.collect();
-    let spreads = [
-        (Timed::First, "time to first token, ms"),
-        (Timed::PerToken, "time per output token, ms"),
-        (Timed::Whole, "whole request, ms"),
-    ];
-    let spreads = spreads.iter().filter_map(|(timed, title)| {
-        let curves: Vec<Curve> = report
-            .subjects
-            .iter()
-            .filter_map(|subject| {
-                let of_cell = report.cell(subject, load);
-                let values: Vec<f64> = of_cell
-                    .iter()
-                    .flat_map(|one| times(&one.records, *timed))
-                    .collect();
-                let subject = subject_place(report, subject);
-                (values.len() > 1).then_some(Curve { subject, values })
-            })
-            .collect();
-        (!curves.is_empty()).then(|| distributions(title, curves))
-    });
-    let spreads: Vec<String> = spreads.collect();
-    let timelines = report.subjects.iter().filter_map(|subject| {
-        let cell = report.cell(subject, load);
-        let one = cell.iter().find(|one| one.records.len() > 1)?;
-        Some(json!({
-            "title": format!("{subject}, run {}", one.run.short_id()),
-            "svg": timeline(&one.records, subject_place(report, subject)),
-        }))
-    });
-    let timelines: Vec<serde_json::Value> = timelines.collect();
-    let rows = report
-        .subjects
-        .iter()
-        .filter_map(|subject| table_row(report, subject, load));
-    let rows: Vec<serde_json::Value> = rows.collect();
-    json!({
-        "name": load,
-        "cold": rows.iter().any(|row| row["values"].to_string().contains('†')),
-        "dots": dots,
-        "spreads": spreads,
-        "timelines": timelines,
-        "rows": rows,
-    })
-}
-
-fn dot_row(report: &Report, subject: &str, load: &str, metric: &Metric) -> Option<Row> {
-    let found = report.values((subject, load), metric.name);
-    let values = found.all.iter().enumerate().map(|(place, (value, run))| {
-        let cold = if found.cold && place == 0 {
-            ", cold"
-        } else {
-            ""
-        };
-        let words = format!("run {}: {}{cold}", run.short_id(), metric.with_unit(*value));
-        (*value, words)
-    });
-    let values: Vec<(f64, String)> = values.collect();
-    (!values.is_empty()).then(|| Row {
-        name: subject.to_owned(),
-        subject: subject_place(report, subject),
-        values,
-        cold: found.cold,
-    })
-}
-
-/// The time to the first token of each request over the time of a run.
-fn timeline(records: &[RequestRecord], subject: usize) -> String {
-    let good: Vec<&RequestRecord> = records.iter().filter(|record| record.succeeded()).collect();
-    let start = good
-        .iter()
-        .map(|record| record.sent.seconds())
-        .fold(f64::INFINITY, f64::min);
-    let end = good
-        .iter()
-        .map(|record| record.finished.seconds())
-        .fold(start, f64::max);
-    let marks: Vec<Point> = good
-        .iter()
-        .filter_map(|record| {
-            let value = time(record, Timed::First)?;
-            Some(Point {
-                moment: record.sent.seconds() - start,
-                value,
-                words: format!("request {}: {value:.1} ms", record.row),
-            })
-        })
-        .collect();
-    let class = colour(subject);
-    let titles = ("seconds since the first request", "TTFT ms");
-    points(
-        Canvas::new(480.0, 180.0),
-        (0.0, end - start),
-        titles,
-        (&class, &marks),
-    )
-}
-
-fn table_row(report: &Report, subject: &str, load: &str) -> Option<serde_json::Value> {
-    let cell = report.cell(subject, load);
-    let names = [
-        "request_throughput",
-        "output_throughput",
-        "mean_ttft_ms",
-        "p99_ttft_ms",
-        "mean_tpot_ms",
-        "p99_itl_ms",
-    ];
-    let values = names.iter().map(|name| {
-        let found = report.values((subject, load), name);
-        let values = found.counted();
-        let mark = if found.cold { "†" } else { "" };
-        if values.is_empty() {
-            "–".to_owned()
-        } else {
-            written(name, crate::statistics::mean(&values)) + mark
-        }
-    });
-    let values: Vec<String> = values.collect();
-    (!cell.is_empty()).then(|| {
-        json!({
-            "subject": subject,
-            "colour": colour(subject_place(report, subject)),
-            "count": cell.len(),
-            "values": values,
-            "runs": cell.iter().map(|one| one.run.short_id()).collect::<Vec<_>>(),
-        })
-    })
 }
 
 fn histories(report: &Report) -> Vec<serde_json::Value> {

@@ -3,6 +3,7 @@
 mod anomalies;
 mod charts;
 mod html;
+mod load;
 mod markdown;
 mod sections;
 

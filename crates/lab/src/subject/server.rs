@@ -7,6 +7,7 @@ use bench::client::{Control, Reply, Url};
 
 use super::{HOST, Log, Places, Process, Stamps, Stopped, Subject};
 use crate::interrupt::Interrupt;
+use crate::os::exit_code;
 use crate::run::SubjectFacts;
 
 /// Lines of a log that are quoted.
@@ -104,7 +105,8 @@ impl Server {
         loop {
             if let Some(code) = self.process.exited() {
                 return Err(format!(
-                    "the server ended with code {code} before it was ready"
+                    "the server ended with code {} before it was ready",
+                    exit_code(code)
                 ));
             }
             if interrupt.asked() {

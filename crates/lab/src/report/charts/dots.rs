@@ -2,7 +2,7 @@
 
 use bench::page::svg::{Canvas, Scale, TOP, escaped, x_axis};
 
-use super::{colour, cut, put, room_for, span};
+use super::{circle, colour, cross, cut, put, room_for, span};
 use crate::statistics::mean;
 
 const ROW: f64 = 26.0;
@@ -53,19 +53,12 @@ pub(in crate::report) fn dots(title: &str, rows: &[Row]) -> String {
             );
         }
         for (place, (value, words)) in row.values.iter().enumerate() {
-            let (at, words) = (x.at(*value), escaped(words));
-            let mark = if row.cold && place == 0 {
-                format!(
-                    "<path class=\"cross {class}\" d=\"M{:.1} {:.1}l8 8m0 -8l-8 8\"><title>{words}</title></path>",
-                    at - 4.0,
-                    y - 4.0
-                )
+            let at = (x.at(*value), y);
+            out.push_str(&if row.cold && place == 0 {
+                cross(&class, at, words)
             } else {
-                format!(
-                    "<circle class=\"point {class}\" cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{words}</title></circle>"
-                )
-            };
-            out.push_str(&mark);
+                circle(&format!("point {class}"), at, words)
+            });
         }
     }
     canvas.close(title, &out)

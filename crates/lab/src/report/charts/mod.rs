@@ -15,6 +15,8 @@ pub(super) use scatter::{Mark, scatter};
 
 use std::fmt::{Arguments, Write as _};
 
+use bench::page::svg::escaped;
+
 use crate::columns::width;
 
 /// Adds to a drawing.
@@ -52,6 +54,22 @@ fn within<'a>(letters: impl Iterator<Item = &'a char>, room: usize) -> usize {
 pub(super) fn colour(subject: usize) -> String {
     let again = if subject / 8 % 2 == 1 { " again" } else { "" };
     format!("s{}{again}", subject % 8)
+}
+
+/// A run that counts, and what is said when it is pointed at.
+fn circle(class: &str, (x, y): (f64, f64), words: &str) -> String {
+    let words = escaped(words);
+    format!(
+        "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{words}</title></circle>"
+    )
+}
+
+/// A run that was cold.
+fn cross(class: &str, (x, y): (f64, f64), words: &str) -> String {
+    let (x, y, words) = (x - 4.0, y - 4.0, escaped(words));
+    format!(
+        "<path class=\"cross {class}\" d=\"M{x:.1} {y:.1}l8 8m0 -8l-8 8\"><title>{words}</title></path>"
+    )
 }
 
 /// Pixels that names need beside a chart.

@@ -1,9 +1,9 @@
 //! Throughput against latency: a point per run, a line through the loads of a subject.
 
-use bench::page::svg::{Canvas, LEFT, Scale, TOP, escaped, x_axis};
+use bench::page::svg::{Canvas, LEFT, Scale, TOP, x_axis};
 
 use super::decades::Reach;
-use super::{colour, put, span_from_zero};
+use super::{circle, colour, cross, put, span_from_zero};
 
 /// One run.
 pub(in crate::report) struct Mark {
@@ -17,6 +17,8 @@ pub(in crate::report) struct Mark {
     pub(in crate::report) x: f64,
     /// Up.
     pub(in crate::report) y: f64,
+    /// Whether it was cold: it is crossed and the line does not know it.
+    pub(in crate::report) cold: bool,
     /// What is said when it is pointed at.
     pub(in crate::report) words: String,
 }
@@ -39,7 +41,7 @@ pub(in crate::report) fn scatter((x_title, y_title): (&str, &str), marks: &[Mark
     for (subject, sweep) in sweeps {
         let of_sweep = marks
             .iter()
-            .filter(|mark| mark.subject == subject && mark.sweep == sweep);
+            .filter(|mark| mark.subject == subject && mark.sweep == sweep && !mark.cold);
         let path = line(&of_sweep.collect::<Vec<_>>(), x, y);
         if !path.is_empty() {
             put(
@@ -49,16 +51,13 @@ pub(in crate::report) fn scatter((x_title, y_title): (&str, &str), marks: &[Mark
         }
     }
     for mark in marks {
-        put(
-            &mut out,
-            format_args!(
-                "<circle class=\"dot {}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}</title></circle>",
-                colour(mark.subject),
-                x.at(mark.x),
-                y.at(mark.y),
-                escaped(&mark.words),
-            ),
-        );
+        let place = (x.at(mark.x), y.at(mark.y));
+        let class = colour(mark.subject);
+        out.push_str(&if mark.cold {
+            cross(&class, place, &mark.words)
+        } else {
+            circle(&format!("dot {class}"), place, &mark.words)
+        });
     }
     canvas.close(&format!("{y_title} against {x_title}"), &out)
 }

@@ -1,0 +1,197 @@
+//! What one load shows: its runs, its requests, its course.
+
+use bench::page::svg::{Canvas, Point, points};
+use bench::record::RequestRecord;
+use serde_json::json;
+
+use super::Report;
+use super::charts::{Curve, Row, colour, distributions, dots};
+use super::html::subject_place;
+use crate::metric::{Metric, written};
+use crate::requests::{Timed, gaps, time, times};
+use crate::statistics::mean;
+
+/// What a distribution is of.
+#[derive(Clone, Copy)]
+enum Part {
+    /// A time of each request.
+    Request(Timed),
+    /// Every gap between two parts of a stream.
+    Gap,
+}
+
+/// Distributions, the metric whose cold runs they leave out, and their titles.
+const SPREADS: &[(Part, &str, &str)] = &[
+    (
+        Part::Request(Timed::First),
+        "mean_ttft_ms",
+        "time to first token, ms",
+    ),
+    (
+        Part::Request(Timed::PerToken),
+        "mean_tpot_ms",
+        "time per output token, ms",
+    ),
+    (
+        Part::Gap,
+        "mean_itl_ms",
+        "gap between parts of a stream, ms",
+    ),
+    (
+        Part::Request(Timed::Whole),
+        "mean_e2e_latency_ms",
+        "whole request, ms",
+    ),
+];
+
+/// Everything about one load, for the page.
+pub(super) fn section(report: &Report, load: &str) -> serde_json::Value {
+    let metrics = ["request_throughput", "mean_ttft_ms", "mean_tpot_ms"];
+    let dots = metrics.iter().filter_map(|name| {
+        let metric = Metric::named(name)?;
+        let rows: Vec<Row> = report
+            .subjects
+            .iter()
+            .filter_map(|subject| dot_row(report, subject, load, metric))
+            .collect();
+        let title = format!("{} ({})", metric.name, metric.unit);
+        (!rows.is_empty()).then(|| dots(&title, &rows))
+    });
+    let dots: Vec<String> = dots.collect();
+    let spreads = SPREADS
+        .iter()
+        .filter_map(|(part, metric, title)| spread(report, load, (*part, metric), title));
+    let spreads: Vec<String> = spreads.collect();
+    let timelines = report.subjects.iter().filter_map(|subject| {
+        let cell = report.cell(subject, load);
+        let one = cell.iter().find(|one| one.records.len() > 1)?;
+        Some(json!({
+            "title": format!("{subject}, run {}", one.run.short_id()),
+            "svg": timeline(&one.records, subject_place(report, subject)),
+        }))
+    });
+    let timelines: Vec<serde_json::Value> = timelines.collect();
+    let rows = report
+        .subjects
+        .iter()
+        .filter_map(|subject| table_row(report, subject, load));
+    let rows: Vec<serde_json::Value> = rows.collect();
+    json!({
+        "name": load,
+        "cold": rows.iter().any(|row| row["values"].to_string().contains('†')),
+        "dots": dots,
+        "spreads": spreads,
+        "timelines": timelines,
+        "rows": rows,
+    })
+}
+
+/// A distribution of requests, a curve per subject; cold runs are left out.
+fn spread(
+    report: &Report,
+    load: &str,
+    (part, metric): (Part, &str),
+    title: &str,
+) -> Option<String> {
+    let curves = report.subjects.iter().filter_map(|subject| {
+        let cold = report.values((subject, load), metric).cold;
+        let warm = report
+            .cell(subject, load)
+            .into_iter()
+            .skip(usize::from(cold));
+        let values: Vec<f64> = warm
+            .flat_map(|one| match part {
+                Part::Request(timed) => times(&one.records, timed),
+                Part::Gap => gaps(&one.records),
+            })
+            .collect();
+        let subject = subject_place(report, subject);
+        (values.len() > 1).then_some(Curve { subject, values })
+    });
+    let curves: Vec<Curve> = curves.collect();
+    (!curves.is_empty()).then(|| distributions(title, curves))
+}
+
+fn dot_row(report: &Report, subject: &str, load: &str, metric: &Metric) -> Option<Row> {
+    let found = report.values((subject, load), metric.name);
+    let values = found.all.iter().enumerate().map(|(place, (value, run))| {
+        let cold = if found.cold && place == 0 {
+            ", cold"
+        } else {
+            ""
+        };
+        let words = format!("run {}: {}{cold}", run.short_id(), metric.with_unit(*value));
+        (*value, words)
+    });
+    let values: Vec<(f64, String)> = values.collect();
+    (!values.is_empty()).then(|| Row {
+        name: subject.to_owned(),
+        subject: subject_place(report, subject),
+        values,
+        cold: found.cold,
+    })
+}
+
+/// The time to the first token of each request over the time of a run.
+fn timeline(records: &[RequestRecord], subject: usize) -> String {
+    let good: Vec<&RequestRecord> = records.iter().filter(|record| record.succeeded()).collect();
+    let start = good
+        .iter()
+        .map(|record| record.sent.seconds())
+        .fold(f64::INFINITY, f64::min);
+    let end = good
+        .iter()
+        .map(|record| record.finished.seconds())
+        .fold(start, f64::max);
+    let marks: Vec<Point> = good
+        .iter()
+        .filter_map(|record| {
+            let value = time(record, Timed::First)?;
+            Some(Point {
+                moment: record.sent.seconds() - start,
+                value,
+                words: format!("request {}: {value:.1} ms", record.row),
+            })
+        })
+        .collect();
+    let class = colour(subject);
+    let titles = ("seconds since the first request", "TTFT ms");
+    points(
+        Canvas::new(480.0, 180.0),
+        (0.0, end - start),
+        titles,
+        (&class, &marks),
+    )
+}
+
+fn table_row(report: &Report, subject: &str, load: &str) -> Option<serde_json::Value> {
+    let cell = report.cell(subject, load);
+    let names = [
+        "request_throughput",
+        "output_throughput",
+        "mean_ttft_ms",
+        "p99_ttft_ms",
+        "mean_tpot_ms",
+        "p99_itl_ms",
+    ];
+    let values = names.iter().map(|name| {
+        let found = report.values((subject, load), name);
+        let values = found.counted();
+        let mark = if found.cold { "†" } else { "" };
+        if values.is_empty() {
+            "–".to_owned()
+        } else {
+            written(name, mean(&values)) + mark
+        }
+    });
+    let values: Vec<String> = values.collect();
+    (!cell.is_empty()).then(|| {
+        json!({
+            "subject": subject,
+            "colour": colour(subject_place(report, subject)),
+            "count": cell.len(),
+            "values": values,
+            "runs": cell.iter().map(|one| one.run.short_id()).collect::<Vec<_>>(),
+        })
+    })
+}
