@@ -1,5 +1,8 @@
 //! The tokenizer of the model under test, with what datasets ask of it.
 
+mod word_counts;
+
+use self::word_counts::WordCounts;
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -47,6 +50,8 @@ pub struct Vocabulary {
     ids: Vec<u32>,
     /// Ids of the tokens that have a name, and of those listed beside them.
     marks: Vec<u32>,
+    /// Absent where words cannot be counted by themselves.
+    words: Option<WordCounts>,
     fingerprint: String,
 }
 
@@ -62,19 +67,21 @@ impl Vocabulary {
         fingerprint: String,
     ) -> Self {
         let all = 0..tokenizer.vocab_size() as u32;
-        let ids = all
+        let ids: Vec<u32> = all
             .filter(|id| tokenizer.token_bytes(*id).is_some())
             .collect();
         let named = tokenizer.special_tokens().named();
         let marks = named
             .filter_map(|(_, token)| tokenizer.token_id(token))
             .collect();
+        let words = WordCounts::of(&tokenizer, &ids);
         Self {
             tokenizer,
             template,
             base_size,
             ids,
             marks,
+            words,
             fingerprint,
         }
     }
@@ -132,9 +139,15 @@ impl Vocabulary {
 
     /// How many tokens a text has by itself.
     pub fn count(&self, text: &str) -> usize {
-        self.tokenizer
-            .encode(text, false)
-            .map_or(0, |ids| ids.len())
+        let whole = |text: &str| {
+            self.tokenizer
+                .encode(text, false)
+                .map_or(0, |ids| ids.len())
+        };
+        match &self.words {
+            Some(words) => words.count(text, whole),
+            None => whole(text),
+        }
     }
 
     /// The text of tokens, special ones written out.

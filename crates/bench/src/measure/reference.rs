@@ -32,12 +32,18 @@ pub struct Seen {
     pub ttft: f64,
     /// Chunks before the first gap: one, and those that came in no time at all.
     pub firsts: usize,
-    /// Gaps between later texts.
-    pub gaps: Vec<f64>,
     /// Output tokens.
     pub output: u64,
     /// Prompt tokens.
     pub prompt: u64,
+}
+
+/// What going over the chunks of a record finds beside gaps.
+struct Walked {
+    ttft: f64,
+    firsts: usize,
+    /// When the last text came.
+    last: f64,
 }
 
 impl View {
@@ -52,37 +58,55 @@ impl View {
         if !matches!(self.backend.family(), Family::Triton | Family::Truss) {
             seen.start = record.sent.seconds();
         }
-        let sent = record.sent.seconds();
-        let mut previous = sent;
-        let mut tokens = 0;
-        for chunk in &record.chunks {
-            let now = chunk.at.seconds();
-            if seen.ttft == 0.0 {
-                seen.ttft = now - sent;
-                seen.firsts += 1;
-            } else if self.backend.family() == Family::Native && !self.gap_per_event {
-                if chunk.tokens == tokens {
-                    continue;
-                }
-                let new = i64::from(chunk.tokens) - i64::from(tokens);
-                let gap = (now - previous) / new as f64;
-                seen.gaps
-                    .extend(std::iter::repeat_n(gap, new.max(0) as usize));
-            } else {
-                seen.gaps.push(now - previous);
-            }
-            previous = now;
-            tokens = chunk.tokens;
-        }
+        let walked = self.walk(record, &mut |_, _| {});
+        (seen.ttft, seen.firsts) = (walked.ttft, walked.firsts);
         if !seen.success {
             return seen;
         }
         seen.output = self.output(record);
         seen.latency = match self.backend.family() {
-            Family::Triton => previous - sent,
-            _ => record.finished.seconds() - sent,
+            Family::Triton => walked.last - record.sent.seconds(),
+            _ => record.finished.seconds() - record.sent.seconds(),
         };
         seen
+    }
+
+    /// The gaps between texts after the first, seconds.
+    pub fn gaps(self, record: &RequestRecord) -> Vec<f64> {
+        let mut gaps = Vec::with_capacity(record.chunks.len());
+        self.walk(record, &mut |gap, times| {
+            gaps.extend(std::iter::repeat_n(gap, times));
+        });
+        gaps
+    }
+
+    /// Goes over a record's chunks, telling each gap and how many times it counts.
+    fn walk(self, record: &RequestRecord, tell: &mut dyn FnMut(f64, usize)) -> Walked {
+        let sent = record.sent.seconds();
+        let mut walked = Walked {
+            ttft: 0.0,
+            firsts: 0,
+            last: sent,
+        };
+        let mut tokens = 0;
+        for chunk in &record.chunks {
+            let now = chunk.at.seconds();
+            if walked.ttft == 0.0 {
+                walked.ttft = now - sent;
+                walked.firsts += 1;
+            } else if self.backend.family() == Family::Native && !self.gap_per_event {
+                if chunk.tokens == tokens {
+                    continue;
+                }
+                let new = i64::from(chunk.tokens) - i64::from(tokens);
+                tell((now - walked.last) / new as f64, new.max(0) as usize);
+            } else {
+                tell(now - walked.last, 1);
+            }
+            walked.last = now;
+            tokens = chunk.tokens;
+        }
+        walked
     }
 
     /// Whether the reference notices that a request failed.
@@ -153,9 +177,9 @@ pub struct Spread {
 
 impl Spread {
     /// The spread of times in seconds; not numbers when there are none.
-    pub fn of(seconds: &[f64]) -> Self {
-        let (mean, deviation) = (mean(seconds), standard_deviation(seconds));
-        let mut sorted = seconds.to_vec();
+    pub fn of(seconds: Vec<f64>) -> Self {
+        let (mean, deviation) = (mean(&seconds), standard_deviation(&seconds));
+        let mut sorted = seconds;
         sorted.sort_unstable_by(f64::total_cmp);
         Self {
             mean: mean * 1000.0,
@@ -169,8 +193,12 @@ impl Spread {
     }
 
     /// The spread, with nothing taken for one zero.
-    fn or_zero(seconds: &[f64]) -> Self {
-        Self::of(if seconds.is_empty() { &[0.0] } else { seconds })
+    fn or_zero(seconds: Vec<f64>) -> Self {
+        Self::of(if seconds.is_empty() {
+            vec![0.0]
+        } else {
+            seconds
+        })
     }
 }
 
@@ -266,12 +294,13 @@ pub fn figures_of(
         .accept_length
         .is_some_and(|length| length > 0.0)
         && matches!(view.backend.name(), "sglang-oai" | "sglang-oai-chat");
-    let mut gaps = Vec::new();
+    let mut gaps = Vec::with_capacity(good().map(|(_, record)| record.chunks.len()).sum());
     for (seen, record) in good() {
+        let own = view.gaps(record);
         if by_text {
-            gaps.extend_from_slice(&gaps_by_text(seen, record, circumstances.vocabulary));
+            gaps.extend(gaps_by_text(&own, seen, record, circumstances.vocabulary));
         } else {
-            gaps.extend_from_slice(&seen.gaps);
+            gaps.extend(own);
         }
     }
     let per_token: Vec<f64> = good()
@@ -287,7 +316,7 @@ pub fn figures_of(
             good().map(|(_, record)| count(record)).sum()
         }
     };
-    let (peak_output, peak_requests) = peaks(seen);
+    let (peak_output, peak_requests) = peaks(view, records, seen);
     let encoded = good().map(|(_, record)| circumstances.vocabulary.count(&record.text) as u64);
     Figures {
         completed: latencies.len(),
@@ -297,11 +326,11 @@ pub fn figures_of(
         output: seen.iter().map(|seen| seen.output).sum(),
         output_retokenized: encoded.sum(),
         duration: circumstances.duration,
-        ttft: Spread::or_zero(&firsts),
-        tpot: Spread::or_zero(&per_token),
-        itl: Spread::or_zero(&gaps),
-        e2e: Spread::of(&latencies),
         concurrency: pairwise_sum(&latencies) / circumstances.duration,
+        ttft: Spread::or_zero(firsts),
+        tpot: Spread::or_zero(per_token),
+        itl: Spread::or_zero(gaps),
+        e2e: Spread::of(latencies),
         accept_length: circumstances.accept_length,
         peak_output,
         peak_requests,
@@ -310,9 +339,14 @@ pub fn figures_of(
 }
 
 /// Each chunk's gap, shared out over the tokens of its text.
-fn gaps_by_text(seen: &Seen, record: &RequestRecord, vocabulary: &Vocabulary) -> Vec<f64> {
+fn gaps_by_text(
+    own: &[f64],
+    seen: &Seen,
+    record: &RequestRecord,
+    vocabulary: &Vocabulary,
+) -> Vec<f64> {
     let mut gaps = Vec::new();
-    for (place, gap) in seen.gaps.iter().enumerate() {
+    for (place, gap) in own.iter().enumerate() {
         let tokens = vocabulary.count(record.chunk_text(place + seen.firsts));
         gaps.extend(std::iter::repeat_n(gap / tokens as f64, tokens));
     }
@@ -320,26 +354,23 @@ fn gaps_by_text(seen: &Seen, record: &RequestRecord, vocabulary: &Vocabulary) ->
 }
 
 /// The tokens and requests of every second from the first start on.
-pub fn per_second(seen: &[Seen]) -> (Vec<f64>, Vec<f64>) {
-    let good: Vec<&Seen> = seen.iter().filter(|seen| seen.success).collect();
-    let first = good
-        .iter()
-        .map(|seen| seen.start)
+pub fn per_second(view: View, records: &[RequestRecord], seen: &[Seen]) -> (Vec<f64>, Vec<f64>) {
+    let good = || seen.iter().zip(records).filter(|(seen, _)| seen.success);
+    let first = good()
+        .map(|(seen, _)| seen.start)
         .fold(f64::INFINITY, f64::min);
-    let last = good
-        .iter()
-        .map(|seen| seen.start + seen.latency)
+    let last = good()
+        .map(|(seen, _)| seen.start + seen.latency)
         .fold(f64::NEG_INFINITY, f64::max);
-    if good.is_empty() {
+    if good().next().is_none() {
         return (Vec::new(), Vec::new());
     }
     let seconds = (last - first).ceil() as usize + 1;
     let mut tokens = vec![0.0; seconds];
     let mut requests = vec![0.0; seconds];
-    for seen in good {
+    for (seen, record) in good() {
         let mut moment = seen.start + seen.ttft;
-        let first_token = std::iter::once(&0.0);
-        for gap in first_token.chain(&seen.gaps) {
+        for gap in std::iter::once(0.0).chain(view.gaps(record)) {
             moment += gap;
             let second = (moment - first) as i64;
             if let Some(tokens) = usize::try_from(second)
@@ -358,8 +389,8 @@ pub fn per_second(seen: &[Seen]) -> (Vec<f64>, Vec<f64>) {
     (tokens, requests)
 }
 
-fn peaks(seen: &[Seen]) -> (f64, u64) {
-    let (tokens, requests) = per_second(seen);
+fn peaks(view: View, records: &[RequestRecord], seen: &[Seen]) -> (f64, u64) {
+    let (tokens, requests) = per_second(view, records, seen);
     let highest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     (highest(&tokens), highest(&requests) as u64)
 }

@@ -5,26 +5,33 @@ const BLOCK: usize = 128;
 
 /// The sum in NumPy's pairwise order.
 pub fn pairwise_sum(values: &[f64]) -> f64 {
+    pairwise_sum_of(values, &|value| value)
+}
+
+/// The same of something made from each value.
+fn pairwise_sum_of(values: &[f64], of: &impl Fn(f64) -> f64) -> f64 {
     match values.len() {
-        0..8 => values.iter().sum::<f64>() + 0.0,
+        0..8 => values.iter().map(|value| of(*value)).sum::<f64>() + 0.0,
         8..=BLOCK => {
             let whole = values.len() - values.len() % 8;
             let (lanes_of, rest) = values.split_at(whole);
             let mut lanes = [0.0; 8];
-            lanes.copy_from_slice(&lanes_of[..8]);
+            for (lane, value) in lanes.iter_mut().zip(lanes_of) {
+                *lane = of(*value);
+            }
             for eight in lanes_of[8..].chunks_exact(8) {
                 for (lane, value) in lanes.iter_mut().zip(eight) {
-                    *lane += value;
+                    *lane += of(*value);
                 }
             }
             let [a, b, c, d, e, f, g, h] = lanes;
             let sum = ((a + b) + (c + d)) + ((e + f) + (g + h));
-            rest.iter().fold(sum, |sum, value| sum + value)
+            rest.iter().fold(sum, |sum, value| sum + of(*value))
         }
         length => {
             let half = length / 2;
             let (left, right) = values.split_at(half - half % 8);
-            pairwise_sum(left) + pairwise_sum(right)
+            pairwise_sum_of(left, of) + pairwise_sum_of(right, of)
         }
     }
 }
@@ -37,11 +44,8 @@ pub fn mean(values: &[f64]) -> f64 {
 /// The standard deviation of the whole population.
 pub fn standard_deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
-    let squares: Vec<f64> = values
-        .iter()
-        .map(|value| (value - mean) * (value - mean))
-        .collect();
-    (pairwise_sum(&squares) / values.len() as f64).sqrt()
+    let squares = pairwise_sum_of(values, &|value| (value - mean) * (value - mean));
+    (squares / values.len() as f64).sqrt()
 }
 
 /// The middle of sorted values, or the mean of the middle two.

@@ -102,8 +102,7 @@ impl StrictFigures {
         let first = spans.iter().map(|span| span.0).min().unwrap_or_default();
         let last = spans.iter().map(|span| span.1).max().unwrap_or_default();
         let duration = last.seconds_since(first);
-        let spread =
-            |time: fn(&Timing) -> f64| Spread::of(&timings.iter().map(time).collect::<Vec<f64>>());
+        let spread = |time: fn(&Timing) -> f64| Spread::of(timings.iter().map(time).collect());
         let per_token: Vec<f64> = timings.iter().filter_map(Timing::tpot).collect();
         let gaps: Vec<f64> = timings.iter().flat_map(Timing::gaps).collect();
         let under_way: f64 = spans.iter().map(|(from, to)| to.seconds_since(*from)).sum();
@@ -124,8 +123,8 @@ impl StrictFigures {
             e2e: spread(|timing| timing.e2e),
             scheduled_ttft: spread(|timing| timing.scheduled_ttft),
             ttft: spread(|timing| timing.ttft),
-            tpot: Spread::of(&per_token),
-            itl: Spread::of(&gaps),
+            tpot: Spread::of(per_token),
+            itl: Spread::of(gaps),
             queue: spread(|timing| timing.queue),
             cache: cache(&good),
             accept_length: accept_length(&good),

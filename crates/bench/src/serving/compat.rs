@@ -9,7 +9,9 @@ use crate::dataset::{Prompt, Row};
 use crate::layout::{Heading, reference_table};
 use crate::measure::cache::CacheHits;
 use crate::measure::goodput::{Goodput, Observed};
-use crate::measure::reference::{Circumstances, Figures, Seen, Spread, View, figures_of};
+use crate::measure::reference::{
+    Circumstances, Figures, Seen, Spread, View, figures_of, per_second,
+};
 use crate::record::RequestRecord;
 use crate::result::{Field, ResultLine, Style, append};
 use serde_json::{Map, Value, json};
@@ -40,7 +42,7 @@ pub(super) fn serve(
         );
     }
     if options.given.switch("plot-throughput") {
-        surroundings.show(&super::sparks::plot(&report.seen));
+        surroundings.show(&super::sparks::plot(&report.per_second()));
     }
     let table = report.table(&options, &prepared, &ran);
     surroundings.show(&table);
@@ -104,6 +106,7 @@ pub(super) fn output_file(options: &Options) -> PathBuf {
 }
 
 struct Report<'a> {
+    view: View,
     records: &'a [RequestRecord],
     seen: Vec<Seen>,
     figures: Figures,
@@ -150,12 +153,17 @@ impl<'a> Report<'a> {
             CacheHits::of(pairs.map(|(record, seen)| (record, seen.prompt)))
         });
         Self {
+            view,
             records,
             seen,
             figures,
             goodput,
             cache,
         }
+    }
+
+    fn per_second(&self) -> (Vec<f64>, Vec<f64>) {
+        per_second(self.view, self.records, &self.seen)
     }
 
     fn table(&self, options: &Options, prepared: &Prepared, ran: &Ran) -> String {
@@ -287,7 +295,8 @@ impl<'a> Report<'a> {
         line.add("output_lens", self.figures.output_lengths.clone());
         let firsts = self.seen.iter().map(|seen| seen.ttft).collect();
         line.add_field("ttfts", Field::Floats(firsts));
-        let gaps = self.seen.iter().map(|seen| seen.gaps.clone()).collect();
+        let gaps = self.records.iter().map(|record| self.view.gaps(record));
+        let gaps = gaps.collect();
         line.add_field("itls", Field::FloatLists(gaps));
         let pairs = || self.records.iter().zip(&self.seen);
         let texts: Vec<&str> = pairs()

@@ -1,15 +1,12 @@
 //! `--plot-throughput`: the two per-second series, in the terminal.
 
-use crate::measure::reference::{Seen, per_second};
 use std::fmt::Write;
 
 const WIDEST: usize = 60;
 
-/// Both series as bars, one line per second or per group of seconds.
-pub(super) fn plot(seen: &[Seen]) -> String {
-    let (tokens, requests) = per_second(seen);
-    series("Output tokens per second", &tokens)
-        + &series("Concurrent requests per second", &requests)
+/// Tokens and requests of every second as bars, one line per second or per group of seconds.
+pub(super) fn plot((tokens, requests): &(Vec<f64>, Vec<f64>)) -> String {
+    series("Output tokens per second", tokens) + &series("Concurrent requests per second", requests)
 }
 
 fn series(title: &str, values: &[f64]) -> String {

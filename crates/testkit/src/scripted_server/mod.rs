@@ -75,7 +75,7 @@ impl ScriptedServer {
         address: SocketAddr,
         answer: impl Fn(&Request) -> Script + Send + 'static,
     ) -> io::Result<Self> {
-        let mut listener = TcpListener::bind(address)?;
+        let mut listener = listen(address)?;
         let address = listener.local_addr()?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), intake::WAKE)?);
@@ -131,6 +131,20 @@ impl Drop for ScriptedServer {
             thread.join().ok();
         }
     }
+}
+
+/// Listens with room for thousands of connections that come at once.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = socket2::Socket::new(
+        socket2::Domain::for_address(address),
+        socket2::Type::STREAM,
+        None,
+    )?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(4096)?;
+    Ok(TcpListener::from_std(socket.into()))
 }
 
 fn locked(log: &Log) -> MutexGuard<'_, Vec<Exchange>> {

@@ -2,11 +2,15 @@
 
 use super::AnswerReader;
 use super::completions::without_choice;
+use super::skim::spoken_in_chat;
 use crate::clock::Nanos;
 use crate::record::Failure;
 
 impl AnswerReader {
     pub(super) fn chat(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
+        if let Some(spoken) = spoken_in_chat(event) {
+            return self.spoken(spoken, at);
+        }
         let mut parsed = self.open_ai(event)?;
         let Some(choice) = parsed
             .choices

@@ -1,5 +1,6 @@
 //! Events of `/v1/completions`, of truss, and of Triton's `generate_stream`.
 
+use super::skim::{Spoken, spoken_in_completion};
 use super::wire::{self, OpenAiEvent};
 use super::{AnswerReader, malformed};
 use crate::clock::Nanos;
@@ -8,6 +9,9 @@ use serde::Deserialize;
 
 impl AnswerReader {
     pub(super) fn completion(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
+        if let Some(spoken) = spoken_in_completion(event) {
+            return self.spoken(spoken, at);
+        }
         let mut parsed = self.open_ai(event)?;
         let Some(choice) = parsed
             .choices
@@ -30,6 +34,27 @@ impl AnswerReader {
         let parsed: TritonEvent =
             serde_json::from_slice(event).map_err(|error| malformed(&error, event))?;
         self.answer.text.push_str(&parsed.text_output);
+        self.chunk(at, 0);
+        Ok(())
+    }
+
+    /// Takes over text that a glance has found.
+    pub(super) fn spoken(&mut self, spoken: Spoken<'_>, at: Nanos) -> Result<(), Failure> {
+        self.ended |= spoken.ended;
+        if spoken.raw.is_empty() {
+            return Ok(());
+        }
+        match std::str::from_utf8(spoken.raw) {
+            Ok(text) if memchr::memchr(b'\\', spoken.raw).is_none() => {
+                self.answer.text.push_str(text);
+            }
+            _ => {
+                let quoted = [&b"\""[..], spoken.raw, b"\""].concat();
+                let text: String =
+                    serde_json::from_slice(&quoted).map_err(|error| malformed(&error, &quoted))?;
+                self.answer.text.push_str(&text);
+            }
+        }
         self.chunk(at, 0);
         Ok(())
     }

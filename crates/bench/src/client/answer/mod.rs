@@ -158,14 +158,9 @@ impl AnswerReader {
     }
 
     fn line(&mut self, line: &[u8], at: Nanos) -> Result<(), Failure> {
-        let line = line.trim_ascii();
-        if line.is_empty() || is_other_field(line) {
+        let Some(event) = event_in(line) else {
             return Ok(());
-        }
-        let event = line
-            .strip_prefix(b"data:")
-            .unwrap_or(line)
-            .trim_ascii_start();
+        };
         if event == protocol::sse::DONE.as_bytes() {
             self.answer.last_line = Some(at);
             self.ended = true;
@@ -190,6 +185,20 @@ impl AnswerReader {
             text_end,
         });
     }
+}
+
+/// The event that a line carries; nothing for empty lines and other fields.
+fn event_in(line: &[u8]) -> Option<&[u8]> {
+    // Nearly every line is one of these two.
+    if let Some(event) = line.strip_prefix(b"data: ") {
+        return Some(event.trim_ascii());
+    }
+    let line = line.trim_ascii();
+    if line.is_empty() || is_other_field(line) {
+        return None;
+    }
+    let event = line.strip_prefix(b"data:").unwrap_or(line);
+    Some(event.trim_ascii_start())
 }
 
 /// Comments and the fields of server-sent events that carry no data.

@@ -6,6 +6,9 @@ use super::{AnswerReader, malformed};
 use crate::clock::Nanos;
 use crate::record::{Chunk, Failure};
 
+/// A server that counts further than this is not believed: figures have a value per token.
+const MOST_TOKENS: u32 = 1 << 24;
+
 impl AnswerReader {
     pub(super) fn native(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
         let Some(seen) = glance(event) else {
@@ -46,6 +49,10 @@ impl AnswerReader {
             let reason = "an event has text but no meta_info.completion_tokens".to_owned();
             return Err(Failure::Malformed { reason });
         };
+        if tokens > MOST_TOKENS {
+            let reason = format!("an answer of {tokens} tokens; the most is {MOST_TOKENS}");
+            return Err(Failure::Malformed { reason });
+        }
         self.answer.chunks.push(Chunk {
             at,
             tokens,

@@ -99,6 +99,11 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether there is something left to send, the connection's standing included.
+    pub(super) fn is_writing(&self) -> bool {
+        !self.is_connected() || self.written < self.request.len()
+    }
+
     /// Whether an answer can be expected yet.
     pub(super) fn is_connected(&self) -> bool {
         !matches!(self.stage, Stage::Connecting(_))

@@ -23,6 +23,8 @@ const BUFFER: usize = 256 * 1024;
 /// by the kernel, so nothing is measured later for it, and a thread that naps costs little.
 const NAP: Duration = Duration::from_micros(500);
 const MANY: usize = 16;
+/// When what was there took longer than this, more is there already.
+const BUSY: Duration = Duration::from_micros(125);
 /// Time limits are looked at this often.
 const ROUND: Duration = Duration::from_millis(250);
 
@@ -176,13 +178,13 @@ impl Reactor {
         let mut events = Events::with_capacity(1024);
         let mut next_round = self.clock.now();
         loop {
-            let looked = self.clock.now();
             match self.poll.poll(&mut events, Some(ROUND)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
                     panic!("the poll set broke: {error}");
                 }
                 _ => {}
             }
+            let looked = self.clock.now();
             for event in &events {
                 if event.token() == WAKE {
                     continue;
@@ -213,7 +215,8 @@ impl Reactor {
     /// Rests until it is time to look at many sockets again; commands are carried out meanwhile.
     fn nap(&mut self, looked: Nanos) -> bool {
         let under_way = self.places.len() - self.free.len();
-        if under_way < MANY || self.report.unstamped > 0 {
+        let busy = self.clock.now().since(looked) > BUSY.as_nanos() as u64;
+        if under_way < MANY || busy || self.report.unstamped > 0 {
             return true;
         }
         let end = Nanos(looked.0 + NAP.as_nanos() as u64);
@@ -262,6 +265,7 @@ impl Reactor {
                     deadline: Nanos(sent.0.saturating_add(job.time_limit.as_nanos() as u64)),
                     time_limit: job.time_limit,
                 });
+                self.write(place);
             }
             Err(error) => {
                 self.free.push(place);
@@ -287,21 +291,32 @@ impl Reactor {
 
     fn ready(&mut self, event: &Event) {
         let place = event.token().0;
-        let Some(Some(held)) = self.places.get_mut(place) else {
+        let Some(Some(held)) = self.places.get(place) else {
             return;
         };
-        if event.is_writable() {
-            let now = self.clock.now();
-            if let Err(failure) = held.connection.writable(now) {
-                self.end(place, Some(failure));
-                return;
-            }
+        if event.is_writable() && held.connection.is_writing() && !self.write(place) {
+            return;
         }
-        if event.is_readable() && held.connection.is_connected() {
+        let connected = |held: &Place| held.connection.is_connected();
+        if event.is_readable() && self.places[place].as_ref().is_some_and(connected) {
             match self.read(place, event.is_read_closed()) {
                 Ok(true) => self.end(place, None),
                 Ok(false) => {}
                 Err(failure) => self.end(place, Some(failure)),
+            }
+        }
+    }
+
+    /// Sends what can be sent, at once where the connection stands already; whether it still lives.
+    fn write(&mut self, place: usize) -> bool {
+        let Some(held) = &mut self.places[place] else {
+            return false;
+        };
+        match held.connection.writable(self.clock.now()) {
+            Ok(()) => true,
+            Err(failure) => {
+                self.end(place, Some(failure));
+                false
             }
         }
     }

@@ -1,8 +1,14 @@
-//! A glance at one native event: is there text, and how many tokens so far.
+//! A glance at one event: is there text, and how many tokens so far.
 //!
 //! Native events repeat the whole text, so parsing each costs the square of the answer's length.
 //! This walks the JSON structure without decoding it, in whatever order and spacing a server
 //! writes its keys, and leaves decoding to the last event.
+
+mod open_ai;
+mod walk;
+
+pub(super) use open_ai::{Spoken, spoken_in_chat, spoken_in_completion};
+use walk::Walk;
 
 /// What a native event says, as far as every event must be looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,110 +50,6 @@ pub(super) fn glance(event: &[u8]) -> Option<Glance> {
     })?;
     walk.blanks();
     walk.rest.is_empty().then_some(glance)
-}
-
-struct Walk<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Walk<'a> {
-    fn blanks(&mut self) {
-        while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = self.rest {
-            self.rest = rest;
-        }
-    }
-
-    /// Takes this byte after blanks, if it is next.
-    fn byte(&mut self, wanted: u8) -> Option<()> {
-        self.blanks();
-        self.rest = self.rest.strip_prefix(&[wanted])?;
-        Some(())
-    }
-
-    /// Walks an object; `visit` is called at each value and must pass over it.
-    fn object(&mut self, mut visit: impl FnMut(&[u8], &mut Self) -> Option<()>) -> Option<()> {
-        self.byte(b'{')?;
-        if self.byte(b'}').is_some() {
-            return Some(());
-        }
-        loop {
-            let key = self.string()?;
-            if key.contains(&b'\\') {
-                return None;
-            }
-            self.byte(b':')?;
-            visit(key, self)?;
-            if self.byte(b',').is_none() {
-                return self.byte(b'}');
-            }
-        }
-    }
-
-    /// Passes over a string: its raw content, escapes and all.
-    fn string(&mut self) -> Option<&'a [u8]> {
-        self.byte(b'"')?;
-        let mut from = 0;
-        loop {
-            let at = from + memchr::memchr2(b'"', b'\\', &self.rest[from..])?;
-            if self.rest[at] == b'"' {
-                let content = &self.rest[..at];
-                self.rest = &self.rest[at + 1..];
-                return Some(content);
-            }
-            from = at + 2;
-            if from > self.rest.len() {
-                return None;
-            }
-        }
-    }
-
-    fn integer(&mut self) -> Option<u32> {
-        let value = self.value()?;
-        std::str::from_utf8(value).ok()?.parse().ok()
-    }
-
-    fn skip(&mut self) -> Option<()> {
-        self.value().map(drop)
-    }
-
-    /// Passes over any value: its raw bytes.
-    fn value(&mut self) -> Option<&'a [u8]> {
-        self.blanks();
-        let start = self.rest;
-        let mut depth = 0_usize;
-        loop {
-            match *self.rest.first()? {
-                b'"' => {
-                    self.string()?;
-                }
-                b'{' | b'[' => {
-                    depth += 1;
-                    self.rest = &self.rest[1..];
-                }
-                b'}' | b']' => {
-                    depth = depth.checked_sub(1)?;
-                    self.rest = &self.rest[1..];
-                }
-                _ => self.scalar(depth)?,
-            }
-            if depth == 0 {
-                return Some(&start[..start.len() - self.rest.len()]);
-            }
-        }
-    }
-
-    /// Passes over a number or word, or, inside a container, over everything up to the next
-    /// string or bracket.
-    fn scalar(&mut self, depth: usize) -> Option<()> {
-        let ends = |byte: &u8| match byte {
-            b'"' | b'{' | b'[' | b'}' | b']' => true,
-            b',' | b' ' | b'\t' | b'\n' | b'\r' => depth == 0,
-            _ => false,
-        };
-        let length = self.rest.iter().position(ends)?;
-        self.rest = &self.rest[length..];
-        (length > 0).then_some(())
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,124 @@
+//! A walk over JSON text that decodes nothing.
+
+/// Strings are looked at byte by byte up to here.
+const SHORT: usize = 24;
+
+/// What is left to be walked over.
+pub(super) struct Walk<'a> {
+    pub(super) rest: &'a [u8],
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn blanks(&mut self) {
+        while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = self.rest {
+            self.rest = rest;
+        }
+    }
+
+    /// Takes this byte after blanks, if it is next.
+    pub(super) fn byte(&mut self, wanted: u8) -> Option<()> {
+        self.blanks();
+        self.rest = self.rest.strip_prefix(&[wanted])?;
+        Some(())
+    }
+
+    /// Walks an object; `visit` is called at each value and must pass over it.
+    pub(super) fn object(
+        &mut self,
+        mut visit: impl FnMut(&[u8], &mut Self) -> Option<()>,
+    ) -> Option<()> {
+        self.byte(b'{')?;
+        if self.byte(b'}').is_some() {
+            return Some(());
+        }
+        loop {
+            let key = self.string()?;
+            if key.contains(&b'\\') {
+                return None;
+            }
+            self.byte(b':')?;
+            visit(key, self)?;
+            if self.byte(b',').is_none() {
+                return self.byte(b'}');
+            }
+        }
+    }
+
+    /// Passes over a string: its raw content, escapes and all.
+    pub(super) fn string(&mut self) -> Option<&'a [u8]> {
+        self.byte(b'"')?;
+        // Keys and short values end within a few bytes; a search would cost more than it saves.
+        let mut from = 0;
+        for (at, byte) in self.rest.iter().take(SHORT).enumerate() {
+            match byte {
+                b'"' => {
+                    let content = &self.rest[..at];
+                    self.rest = &self.rest[at + 1..];
+                    return Some(content);
+                }
+                b'\\' => break,
+                _ => from = at + 1,
+            }
+        }
+        loop {
+            let at = from + memchr::memchr2(b'"', b'\\', &self.rest[from..])?;
+            if self.rest[at] == b'"' {
+                let content = &self.rest[..at];
+                self.rest = &self.rest[at + 1..];
+                return Some(content);
+            }
+            from = at + 2;
+            if from > self.rest.len() {
+                return None;
+            }
+        }
+    }
+
+    pub(super) fn integer(&mut self) -> Option<u32> {
+        let value = self.value()?;
+        std::str::from_utf8(value).ok()?.parse().ok()
+    }
+
+    pub(super) fn skip(&mut self) -> Option<()> {
+        self.value().map(drop)
+    }
+
+    /// Passes over any value: its raw bytes.
+    pub(super) fn value(&mut self) -> Option<&'a [u8]> {
+        self.blanks();
+        let start = self.rest;
+        let mut depth = 0_usize;
+        loop {
+            match *self.rest.first()? {
+                b'"' => {
+                    self.string()?;
+                }
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.rest = &self.rest[1..];
+                }
+                b'}' | b']' => {
+                    depth = depth.checked_sub(1)?;
+                    self.rest = &self.rest[1..];
+                }
+                _ => self.scalar(depth)?,
+            }
+            if depth == 0 {
+                return Some(&start[..start.len() - self.rest.len()]);
+            }
+        }
+    }
+
+    /// Passes over a number or word, or, inside a container, over everything up to the next
+    /// string or bracket.
+    fn scalar(&mut self, depth: usize) -> Option<()> {
+        let ends = |byte: &u8| match byte {
+            b'"' | b'{' | b'[' | b'}' | b']' => true,
+            b',' | b' ' | b'\t' | b'\n' | b'\r' => depth == 0,
+            _ => false,
+        };
+        let length = self.rest.iter().position(ends)?;
+        self.rest = &self.rest[length..];
+        (length > 0).then_some(())
+    }
+}
