@@ -20,6 +20,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
+from tiny_float8 import describe_float8, quantise_float8
 from tiny_gguf import write_gguf
 
 GREEDY = 24
@@ -42,6 +43,8 @@ class Case:
     shards: int = 1
     # config.json as older versions of the library wrote it: rope_theta and rope_scaling at the top
     old_config: bool = False
+    # projections as e4m3 and scales, as tiny_float8.py writes them
+    float8: dict = field(default_factory=dict)
     # GGUF instead of safetensors: number format by the last part of a tensor's name
     gguf: dict = field(default_factory=dict)
     prompt: int = 13
@@ -99,6 +102,14 @@ CASES = [
     Case("gguf-qwen3-q8_0", qwen3(hidden_size=64, intermediate_size=96, num_key_value_heads=2,
                                   tie_word_embeddings=True),
          gguf={"": "Q8_0"}),
+    Case("fp8-qwen3-blocks", qwen3(hidden_size=160, intermediate_size=160, num_attention_heads=2, num_key_value_heads=1,
+                                   head_dim=64), float8={"block": [128, 128], "scales": torch.bfloat16}),
+    Case("fp8-llama-odd-blocks", llama(hidden_size=64, intermediate_size=96, num_key_value_heads=1),
+         float8={"block": [24, 32], "scales": torch.float32, "skip": ["model.layers.1.mlp.down_proj"]}),
+    Case("fp8-llama-tensor", llama(hidden_size=64, intermediate_size=96, num_key_value_heads=2),
+         float8={"scales": torch.float32}),
+    Case("fp8-qwen2-channel", qwen2(hidden_size=64, intermediate_size=96, num_key_value_heads=2,
+                                    tie_word_embeddings=True), float8={"channel": True, "scales": torch.float32}),
 ]
 
 
@@ -151,6 +162,9 @@ def write_safetensors(case: Case, model, folder: Path) -> None:
     config["dtype"] = str(case.dtype).removeprefix("torch.")
     config["architectures"] = [type(model).__name__]
     config = old_config(config) if case.old_config else config
+    if case.float8:
+        state |= case.float8["tensors"]
+        config["quantization_config"] = describe_float8(case.float8)
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     if case.shards == 1:
         save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
@@ -182,6 +196,8 @@ def make(case: Case, out: Path) -> None:
             write_gguf(folder / "model.gguf", model, case.gguf, seed)
         else:
             rounded(case, model)
+            if case.float8:
+                case.float8["tensors"] = quantise_float8(model, case.float8)
         prompt = np.random.default_rng(seed).integers(0, case.config["vocab_size"], case.prompt)
         golden = decode(model, [int(token) for token in prompt])
         distinct = len(set(golden["tokens"][case.prompt:].tolist()))

@@ -38,8 +38,8 @@ check() {
 
 # two tools at once: neither is timed
 sanitize() {
-  part memcheck 100 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" attention-conformance narrow graphs conformance &
-  part racecheck 100 compute-sanitizer --tool racecheck ./prove "${libraries[@]}" attention-conformance narrow graphs conformance &
+  part memcheck 100 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" --own-products sanitize &
+  part racecheck 100 compute-sanitizer --tool racecheck ./prove "${libraries[@]}" --own-products sanitize &
   wait
 }
 
@@ -49,13 +49,14 @@ profile() {
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,temperature.gpu --format=csv,noheader >"$logs/machine" 2>&1
-[ $# -eq 0 ] && set -- check attention layers products small sanitize
+[ $# -eq 0 ] && set -- check attention decode layers products fp8 small sanitize
 for word in "$@"; do
   case $word in
     check) check ;;
     sanitize) sanitize ;;
     profile) profile ;;
-    small | attention | products | layers) prove "$word" 70 "$word" ;;
+    small | attention | decode | products | layers) prove "$word" 70 "$word" ;;
+    fp8) prove fp8 120 fp8 ;;
     in-turn) prove in-turn 40 --in-turn layers ;;
     own) prove own 40 --own-products layers ;;
     library) prove library 40 --library-products layers ;;
@@ -66,6 +67,6 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine layers in-turn own library small attention conformance attention-check graphs goldens memcheck racecheck summary; do
+for log in machine layers in-turn own library fp8 small attention decode conformance attention-check graphs goldens memcheck racecheck summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done

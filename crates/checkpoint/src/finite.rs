@@ -27,6 +27,7 @@ pub fn first_not_finite(encoding: Encoding, bytes: &[u8]) -> Option<usize> {
         Encoding::Plain(DType::BF16) => first_bad(bytes.as_chunks::<2>().0, |two| {
             u16::from_le_bytes(*two) & 0x7f80 == 0x7f80
         }),
+        Encoding::Plain(DType::F8E4M3) => first_bad(bytes, |code| code & 0x7f == 0x7f),
         Encoding::Plain(_) => None,
         Encoding::Block(format) => first_bad_block(format, bytes),
     }
@@ -104,6 +105,13 @@ mod tests {
             bad_element(Encoding::Plain(DType::F16), 3, &halves),
             Some(1)
         );
+    }
+
+    #[test]
+    fn eight_bit_floats_are_finite_but_for_two_codes() {
+        let encoding = Encoding::Plain(DType::F8E4M3);
+        assert_eq!(bad_element(encoding, 3, &[0x7e, 0xfe, 0x80]), None);
+        assert_eq!(bad_element(encoding, 3, &[0x7e, 0xff, 0x7f]), Some(1));
     }
 
     #[test]

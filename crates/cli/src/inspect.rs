@@ -15,7 +15,7 @@ use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
 use crate::opened::Opened;
 use crate::progress::size;
-use crate::start::{load_format, plan_on};
+use crate::start::{load_format, plan_on, quantization};
 
 pub(crate) const COMMAND: ServerCommand = ServerCommand {
     program: "peregrine inspect",
@@ -50,8 +50,8 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     let format = load_format(args);
     // a description can be inspected by itself
     let alone = local.path.extension().is_some_and(|end| end == "json");
-    let opened =
-        Opened::open(&local.path, if alone { "dummy" } else { format }).map_err(Failure::Config)?;
+    let format = if alone { "dummy" } else { format };
+    let opened = Opened::open(&local.path, format, quantization(args)).map_err(Failure::Config)?;
     let device = device::open(&args.parsed, env).map_err(|error| Failure::Config(error.into()))?;
     let info = imagined(device.info(), args.parsed.float("memory-gb"))?;
     let inventory = opened.inventory(device.as_ref());
@@ -103,6 +103,11 @@ fn describe(spec: &ModelSpec, inventory: &Inventory) -> String {
             format!("{name} for {} in {tensors} tensors", count(*elements))
         })
         .collect();
+    let on_device: Vec<String> = inventory
+        .device_formats
+        .iter()
+        .map(|(name, elements)| format!("{name} for {}", count(*elements)))
+        .collect();
     let tied = if spec.tied {
         ", shared by input and output"
     } else {
@@ -113,7 +118,7 @@ fn describe(spec: &ModelSpec, inventory: &Inventory) -> String {
         text,
         "architecture  {} ({})\nparameters    {}\nlayers        {} of width {}, feed forward {}\n\
          attention     {} heads of {}, {} for keys and values\nvocabulary    {}{tied}\ncontext       {}\n\
-         weights       {} in files: {}\n",
+         weights       {} in files: {}\non device     {}\n",
         spec.architecture,
         spec.model_type,
         count(spec.parameters()),
@@ -127,6 +132,7 @@ fn describe(spec: &ModelSpec, inventory: &Inventory) -> String {
         spec.context_length,
         size(inventory.file_bytes as u64),
         weights.join(", "),
+        on_device.join(", "),
     );
     text
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use checkpoint::{Checkpoint, WeightSource};
-use models::{DummyWeights, Inventory, ModelSpec};
+use models::{DummyWeights, Inventory, ModelSpec, Quantisation};
 use ops::Device;
 
 /// What is known about a model before its weights are loaded.
@@ -24,10 +24,21 @@ pub(crate) enum Weights {
 }
 
 impl Opened {
-    /// Opens a file or folder in the way that `--load-format` says. With `dummy`, a config.json is enough.
-    pub(crate) fn open(path: &Path, format: &str) -> anyhow::Result<Self> {
+    /// Opens a file or folder in the way that `--load-format` and `--quantization` say. With `dummy`, a config.json is
+    /// enough.
+    pub(crate) fn open(
+        path: &Path,
+        format: &str,
+        quantization: Option<&str>,
+    ) -> anyhow::Result<Self> {
+        let quantised = |mut spec: ModelSpec| {
+            if quantization == Some("fp8") && spec.quantisation == Quantisation::AsStored {
+                spec.quantisation = Quantisation::OnlineFloat8;
+            }
+            spec
+        };
         if format == "dummy" {
-            let spec = describe(path)?;
+            let spec = quantised(describe(path)?);
             return Ok(Self {
                 weights: Weights::Dummy(DummyWeights::new(&spec)),
                 spec,
@@ -46,7 +57,7 @@ impl Opened {
             );
         }
         Ok(Self {
-            spec: opened.spec,
+            spec: quantised(opened.spec),
             weights: Weights::Stored(opened.checkpoint),
         })
     }
@@ -69,7 +80,7 @@ impl Opened {
 
     /// What the weights are and what they will take.
     pub(crate) fn inventory(&self, device: &dyn Device) -> Inventory {
-        Inventory::of(self.source(), device)
+        Inventory::of(self.source(), &self.spec.quantisation, device)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
 use crate::opened::Opened;
 use crate::parsers::Parsers;
-use crate::start::{Started, load_format, plan_on, start};
+use crate::start::{Started, load_format, plan_on, quantization, start};
 
 pub(crate) const COMMAND: ServerCommand = ServerCommand {
     program: "peregrine serve",
@@ -92,7 +92,7 @@ fn serve(config: ServerConfig, started: Started, parsers: &Parsers) -> anyhow::R
 /// Prints what would be served, and how.
 #[expect(clippy::print_stdout, reason = "the table is what was asked for")]
 fn show(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<()> {
-    let opened = Opened::open(&local.path, load_format(args))?;
+    let opened = Opened::open(&local.path, load_format(args), quantization(args))?;
     let device = device::open(&args.parsed, env)?;
     let weights = opened.inventory(device.as_ref()).device_bytes;
     let launch = plan_on(&args.parsed, &opened.spec, weights, device.info())?;

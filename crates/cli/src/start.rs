@@ -57,7 +57,7 @@ pub(crate) fn plan_on(
 
 /// Loads the model and starts the engine, logging each stage.
 pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<Started> {
-    let opened = Opened::open(&local.path, load_format(args))?;
+    let opened = Opened::open(&local.path, load_format(args), quantization(args))?;
     let Loaded {
         device,
         model,
@@ -237,6 +237,11 @@ fn report_limits(launch: &Launch, free: usize) {
         scheduler.max_rows,
         scheduler.context_length
     );
+}
+
+/// What weights are to become.
+pub(crate) fn quantization(args: &ServerArgs) -> Option<&str> {
+    args.parsed.text("quantization")
 }
 
 /// How weights are to be read.

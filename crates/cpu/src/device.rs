@@ -6,6 +6,7 @@ use ops::{
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
+use crate::gemm::Float8Tiles;
 use crate::kernels::CpuKernels;
 use crate::machine;
 use crate::memory;
@@ -113,6 +114,7 @@ impl Device for CpuDevice {
             WeightFormat::Affine { bits, group } => {
                 matches!(bits, 4 | 8) && matches!(group, 16 | 32)
             }
+            WeightFormat::Float8 { group } => Float8Tiles::takes(group),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::launch::attend::Attention;
 use crate::launch::sample::Sampling;
 use crate::launch::{Functions, Grid, launch};
 use crate::library::{self, Absent};
-use crate::linear::{DeviceWeight, Product, Products};
+use crate::linear::{DeviceWeight, Float8Weight, Product, Products};
 use crate::module::{self, Function, Modules};
 use crate::transfer::{CudaReadback, CudaStaging};
 use crate::watch::Watch;
@@ -76,10 +76,10 @@ pub struct CudaDevice {
     pub(crate) functions: Functions,
     pub(crate) attention: Attention,
     pub(crate) sampling: Sampling,
-    products: Products,
+    pub(crate) products: Products,
     invent: Function,
     bandwidth: Option<f64>,
-    max_rows: usize,
+    pub(crate) max_rows: usize,
 }
 
 impl CudaDevice {
@@ -136,7 +136,12 @@ impl CudaDevice {
         self.products.describe(outputs, inputs)
     }
 
-    fn upload(&self, bytes: &[u8], what: &'static str) -> Result<Buffer, DeviceError> {
+    /// As [`Self::describe_products`], for weights of eight-bit floats.
+    pub fn describe_float8_products(&self, outputs: usize, inputs: usize) -> Vec<String> {
+        self.products.describe_float8(outputs, inputs)
+    }
+
+    pub(crate) fn upload(&self, bytes: &[u8], what: &'static str) -> Result<Buffer, DeviceError> {
         let buffer = memory::allocate(&self.context, bytes.len(), what)?;
         self.context.synchronise()?;
         let to = buffer.address() as sys::CUdeviceptr;
@@ -220,11 +225,19 @@ impl Device for CudaDevice {
     }
 
     fn supports(&self, format: WeightFormat) -> bool {
-        matches!(format, WeightFormat::Plain(DType::BF16))
+        match format {
+            WeightFormat::Plain(dtype) => dtype == DType::BF16,
+            WeightFormat::Affine { .. } => false,
+            WeightFormat::Float8 { group } => Self::takes_float8(group),
+        }
     }
 
     fn load_weight(&self, weight: HostWeight<'_>) -> Result<Weight, DeviceError> {
         let (rows, cols) = (weight.rows, weight.cols);
+        if let (HostValues::Float8(values), true) = (&weight.values, self.supports(weight.format()))
+        {
+            return self.load_float8((rows, cols), values, weight.format());
+        }
         let buffer = match &weight.values {
             HostValues::Plain(DType::BF16, bytes) => self.upload(bytes, "weights")?,
             _ => self.upload(
@@ -244,8 +257,12 @@ impl Device for CudaDevice {
         format: WeightFormat,
         seed: u64,
     ) -> Result<Option<Weight>, DeviceError> {
-        if format != WeightFormat::Plain(DType::BF16) {
-            return Ok(None);
+        match format {
+            WeightFormat::Plain(DType::BF16) => {}
+            WeightFormat::Float8 { group } if self.supports(format) => {
+                return self.invent_float8((rows, cols), group, seed).map(Some);
+            }
+            _ => return Ok(None),
         }
         let buffer = memory::allocate(&self.context, 2 * rows * cols, "weights")?;
         let params = InventParams {
@@ -331,6 +348,9 @@ impl Kernels for CudaDevice {
 
     fn embed(&self, op: Embed<'_>) -> Result<(), OpError> {
         op.check()?;
+        if let Some(table) = op.table.layout::<Float8Weight>() {
+            return self.embed_float8(&op, table);
+        }
         let table = self.weight(op.table)?.buffer.address() as u64;
         self.launch_gather((table, op.table.cols()), op.ids, &op.out)
     }
@@ -340,13 +360,15 @@ impl Kernels for CudaDevice {
         if op.x.rows() == 0 {
             return Ok(());
         }
-        let weight = self.weight(op.weight)?;
-        let product = Product {
+        let mut product = Product {
             x: op.x,
             bias: op.bias,
             out: op.out,
         };
-        Ok(self.products.run(&product, weight)?)
+        if let Some(weight) = op.weight.layout::<Float8Weight>() {
+            return Ok(self.products.run_float8(&mut product, weight)?);
+        }
+        Ok(self.products.run(&product, self.weight(op.weight)?)?)
     }
 
     fn gather_rows(&self, op: GatherRows<'_>) -> Result<(), OpError> {

@@ -4,9 +4,10 @@ use std::sync::OnceLock;
 
 use checkpoint::{CheckpointError, Encoding, RowOrder, TensorInfo, WeightSource};
 use half::bf16;
+use ops::float8;
 use tensor::DType;
 
-use crate::{ModelSpec, inventory};
+use crate::{ModelSpec, inventory, scales};
 
 /// Weights that nobody trained: small random numbers, the same for equal specs; norms are ones.
 ///
@@ -20,11 +21,19 @@ pub struct DummyWeights {
     ones: Vec<u8>,
     /// Random numbers, made when they are first read, and how many bytes they take.
     pool: OnceLock<Vec<u8>>,
+    /// The same numbers as floats of eight bits, to be multiplied with [`SCALE`].
+    codes: OnceLock<Vec<u8>>,
     pool_bytes: usize,
+    /// Scales.
+    scales: Vec<u8>,
 }
 
 const NUMBERS: DType = DType::BF16;
+const CODES: DType = DType::F8E4M3;
+const SCALE: f32 = LARGEST / float8::LARGEST;
 const ONE: [u8; 2] = bf16::ONE.to_le_bytes();
+/// The largest of the random numbers.
+const LARGEST: f32 = 0.05;
 /// Tensors begin at different places of the pool.
 const SPREAD: usize = 4099;
 /// Numbers that differ; the pool repeats them.
@@ -33,26 +42,32 @@ const DISTINCT: usize = (1 << 20) + 7;
 impl DummyWeights {
     /// Weights for a model.
     pub fn new(spec: &ModelSpec) -> Self {
-        let list = inventory::tensors(spec);
-        let size = |shape: &[usize]| shape.iter().product::<usize>() * NUMBERS.size();
+        let list = described(spec);
+        let elements = |shape: &[usize]| shape.iter().product::<usize>();
         let widest_norm = spec.hidden.max(spec.heads.dim) * NUMBERS.size();
-        let largest = list.iter().map(|(_, shape)| size(shape)).max().unwrap_or(0);
-        let place = |index: usize, name: &str, bytes: usize| -> Range<usize> {
-            let start = if is_norm(name) {
+        let largest = |dtype| {
+            let of_type = list.iter().filter(|(_, _, found)| *found == dtype);
+            let sizes = of_type.map(|(_, shape, _)| elements(shape) * dtype.size());
+            sizes.max().unwrap_or(0)
+        };
+        let (scale_bytes, code_bytes) = (largest(DType::F32), largest(CODES));
+        let pool_bytes = (largest(NUMBERS) + SPREAD * NUMBERS.size()).max(code_bytes + SPREAD);
+        let place = |index: usize, name: &str, dtype: DType, bytes: usize| -> Range<usize> {
+            let start = if is_norm(name) || dtype == DType::F32 {
                 0
             } else {
-                index * 37 % SPREAD * NUMBERS.size()
+                index * 37 % SPREAD * dtype.size()
             };
             start..start + bytes
         };
         let described = list
             .into_iter()
             .enumerate()
-            .map(|(index, (name, shape))| TensorInfo {
-                range: place(index, &name, size(&shape)),
+            .map(|(index, (name, shape, dtype))| TensorInfo {
+                range: place(index, &name, dtype, elements(&shape) * dtype.size()),
                 name,
                 shape,
-                encoding: Encoding::Plain(NUMBERS),
+                encoding: Encoding::Plain(dtype),
                 row_order: RowOrder::Plain,
                 file: 0,
             });
@@ -66,8 +81,23 @@ impl DummyWeights {
             tensors,
             ones: ONE.repeat(widest_norm / NUMBERS.size()),
             pool: OnceLock::new(),
-            pool_bytes: largest + SPREAD * NUMBERS.size(),
+            codes: OnceLock::new(),
+            pool_bytes,
+            scales: SCALE.to_le_bytes().repeat(scale_bytes / DType::F32.size()),
         }
+    }
+
+    fn codes(&self) -> &[u8] {
+        self.codes.get_or_init(|| {
+            let numbers = random_numbers().take(DISTINCT.min(self.pool_bytes));
+            let distinct = numbers.map(|number| float8::encode(number.to_f32() / SCALE));
+            distinct
+                .collect::<Vec<u8>>()
+                .into_iter()
+                .cycle()
+                .take(self.pool_bytes)
+                .collect()
+        })
     }
 
     fn pool(&self) -> &[u8] {
@@ -79,6 +109,28 @@ impl DummyWeights {
             pool
         })
     }
+}
+
+/// Tensors of a model as its files would have them: name, shape, type.
+fn described(spec: &ModelSpec) -> Vec<(String, Vec<usize>, DType)> {
+    let mut list = Vec::new();
+    for (name, shape) in inventory::tensors(spec) {
+        let module = name
+            .strip_suffix(".weight")
+            .filter(|module| module.ends_with("_proj") && spec.quantisation.stores_float8(module));
+        let Some(module) = module else {
+            list.push((name, shape, NUMBERS));
+            continue;
+        };
+        let block = spec.quantisation.block();
+        let blocks = block.map_or(vec![1], |[rows, cols]| {
+            vec![shape[0].div_ceil(rows), shape[1].div_ceil(cols)]
+        });
+        let scales = format!("{module}.{}", scales::NAMES[usize::from(block.is_none())]);
+        list.push((scales, blocks, DType::F32));
+        list.push((name, shape, CODES));
+    }
+    list
 }
 
 fn is_norm(name: &str) -> bool {
@@ -93,7 +145,7 @@ fn random_numbers() -> impl Iterator<Item = bf16> {
         state ^= state >> 7;
         state ^= state << 17;
         let unit = (state >> 40) as f32 / (1 << 24) as f32;
-        Some(bf16::from_f32((unit - 0.5) * 0.1))
+        Some(bf16::from_f32((unit - 0.5) * 2.0 * LARGEST))
     })
 }
 
@@ -111,10 +163,11 @@ impl WeightSource for DummyWeights {
         let tensor = tensor.ok_or_else(|| CheckpointError::NoTensor {
             name: name.to_owned(),
         })?;
-        let numbers = if is_norm(name) {
-            &self.ones
-        } else {
-            self.pool()
+        let numbers = match tensor.encoding {
+            _ if is_norm(name) => &self.ones,
+            Encoding::Plain(DType::F32) => &self.scales,
+            Encoding::Plain(CODES) => self.codes(),
+            _ => self.pool(),
         };
         Ok(&numbers[tensor.range.clone()])
     }

@@ -1,9 +1,41 @@
-use checkpoint::{BlockFormat, Encoding};
+use checkpoint::{BlockFormat, Encoding, TensorInfo, WeightSource};
 use ops::{Device, WeightFormat};
 use tensor::DType;
 
+use crate::{Quantisation, scales};
+
+/// The format that says exactly what a tensor says; `None` when it holds no weights, or its scales are not to be found.
+pub(crate) fn stored(
+    source: &dyn WeightSource,
+    tensor: &TensorInfo,
+    quantisation: &Quantisation,
+) -> Option<WeightFormat> {
+    if tensor.encoding != Encoding::Plain(DType::F8E4M3) {
+        return natural(tensor.encoding);
+    }
+    let block = scales::block_of(source, tensor, quantisation)?;
+    Some(scales::format(block, tensor.shape[1]))
+}
+
+/// The format that a projection should have on a device: its own, unless wider numbers are to become eight-bit floats.
+///
+/// Only layers' projections do: the output head decides between tokens whose scores are close.
+pub(crate) fn wanted(
+    module: &str,
+    stored: WeightFormat,
+    quantisation: &Quantisation,
+    device: &dyn Device,
+) -> WeightFormat {
+    let online = WeightFormat::Float8 { group: 0 };
+    let wide = matches!(stored, WeightFormat::Plain(_)) && module.ends_with("_proj");
+    if wide && *quantisation == Quantisation::OnlineFloat8 && device.supports(online) {
+        return online;
+    }
+    stored
+}
+
 /// The device-neutral format that says exactly what an encoding says; `None` when it holds no weights.
-pub(crate) fn natural(encoding: Encoding) -> Option<WeightFormat> {
+fn natural(encoding: Encoding) -> Option<WeightFormat> {
     match encoding {
         Encoding::Plain(dtype @ (DType::F32 | DType::F16 | DType::BF16)) => {
             Some(WeightFormat::Plain(dtype))
@@ -33,6 +65,8 @@ pub(crate) fn bytes(encoding: Encoding, format: WeightFormat, elements: usize) -
             elements * usize::from(bits) / 8 + elements / usize::from(group) * group_bytes
         }
         (WeightFormat::Affine { .. }, Encoding::Plain(_)) => elements * encoding.bytes(),
+        // Scales are tensors of their own, or a number a row.
+        (WeightFormat::Float8 { .. }, _) => elements,
     }
 }
 

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
-use checkpoint::{Encoding, WeightSource};
-use ops::Device;
+use checkpoint::{TensorInfo, WeightSource};
+use ops::{Device, WeightFormat};
 
-use crate::{ModelSpec, format};
+use crate::{ModelSpec, Quantisation, format, scales};
 
 /// Every tensor that a model of this spec is made of: its name and shape.
 pub(crate) fn tensors(spec: &ModelSpec) -> Vec<(String, Vec<usize>)> {
@@ -55,12 +55,15 @@ pub struct Inventory {
     pub device_bytes: usize,
     /// Number formats by falling number of elements: name, tensors, elements.
     pub formats: Vec<(&'static str, usize, usize)>,
+    /// What matrices become on the device, by falling number of elements: name, elements.
+    pub device_formats: Vec<(String, usize)>,
 }
 
 impl Inventory {
     /// Looks at every tensor's header; formats that the device does not take are counted as what they become.
-    pub fn of(source: &dyn WeightSource, device: &dyn Device) -> Self {
+    pub fn of(source: &dyn WeightSource, quantisation: &Quantisation, device: &dyn Device) -> Self {
         let mut by_name: BTreeMap<&'static str, (usize, usize)> = BTreeMap::new();
+        let mut on_device: BTreeMap<String, usize> = BTreeMap::new();
         let (mut file_bytes, mut device_bytes) = (0, 0);
         for tensor in source.tensors() {
             let elements = tensor.elements();
@@ -68,11 +71,22 @@ impl Inventory {
             *tensors += 1;
             *total += elements;
             file_bytes += tensor.range.len();
-            device_bytes += match tensor.shape.len() {
-                0 | 1 => elements * size_of::<f32>(),
-                _ => matrix_bytes(tensor.encoding, elements, device),
-            };
+            let small = tensor.shape.len() < 2
+                || scales::NAMES.iter().any(|name| tensor.name.ends_with(name));
+            if small {
+                device_bytes += elements * size_of::<f32>();
+                continue;
+            }
+            match device_format(source, tensor, quantisation, device) {
+                Some(format) => {
+                    device_bytes += format::bytes(tensor.encoding, format, elements);
+                    *on_device.entry(format.to_string()).or_default() += elements;
+                }
+                None => device_bytes += tensor.range.len(),
+            }
         }
+        let mut device_formats: Vec<_> = on_device.into_iter().collect();
+        device_formats.sort_by_key(|&(_, elements)| std::cmp::Reverse(elements));
         let mut formats: Vec<_> = by_name
             .into_iter()
             .map(|(name, (tensors, elements))| (name, tensors, elements))
@@ -82,6 +96,7 @@ impl Inventory {
             file_bytes,
             device_bytes,
             formats,
+            device_formats,
         }
     }
 
@@ -91,10 +106,15 @@ impl Inventory {
     }
 }
 
-fn matrix_bytes(encoding: Encoding, elements: usize, device: &dyn Device) -> usize {
-    let accepted = format::natural(encoding).and_then(|natural| format::accepted(device, natural));
-    accepted.map_or(
-        elements * encoding.bytes() / encoding.elements(),
-        |format| format::bytes(encoding, format, elements),
-    )
+/// The format in which a device takes a matrix.
+fn device_format(
+    source: &dyn WeightSource,
+    tensor: &TensorInfo,
+    quantisation: &Quantisation,
+    device: &dyn Device,
+) -> Option<WeightFormat> {
+    let stored = format::stored(source, tensor, quantisation)?;
+    let module = tensor.name.strip_suffix(".weight")?;
+    let wanted = format::wanted(module, stored, quantisation, device);
+    format::accepted(device, wanted)
 }

@@ -1,14 +1,14 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use checkpoint::{WeightSource, check_finite, widen};
+use checkpoint::{CheckpointError, Encoding, TensorInfo, WeightSource, check_finite, widen};
 use ops::{Device, DeviceError, Weight, WeightFormat};
 use tensor::{Buffer, DType};
 
-use crate::LoadError;
-use crate::format;
 use crate::layer::{Embedding, Norm, Projection};
-use crate::stack::{Stack, Stored};
+use crate::scales::{self, Grid};
+use crate::stack::{Part, Stack, Stored};
+use crate::{LoadError, Quantisation, format};
 
 /// Told how many bytes of the checkpoint have been loaded, of how many.
 pub type Progress<'a> = dyn FnMut(usize, usize) + 'a;
@@ -17,6 +17,7 @@ pub type Progress<'a> = dyn FnMut(usize, usize) + 'a;
 pub(crate) struct Loader<'a> {
     source: &'a dyn WeightSource,
     device: &'a dyn Device,
+    quantisation: &'a Quantisation,
     progress: RefCell<&'a mut Progress<'a>>,
     read: RefCell<BTreeSet<&'a str>>,
     /// Formats that were changed for the device, each to be told once.
@@ -29,12 +30,14 @@ impl<'a> Loader<'a> {
     pub(crate) fn new(
         source: &'a dyn WeightSource,
         device: &'a dyn Device,
+        quantisation: &'a Quantisation,
         progress: &'a mut Progress<'a>,
     ) -> Self {
         let sizes = source.tensors().iter().map(|tensor| tensor.range.len());
         Self {
             source,
             device,
+            quantisation,
             progress: RefCell::new(progress),
             read: RefCell::default(),
             changed: RefCell::default(),
@@ -54,23 +57,73 @@ impl<'a> Loader<'a> {
         shape: (&[usize], usize),
         bias: bool,
     ) -> Result<Projection, LoadError> {
-        let (rows, cols) = shape;
+        let (rows, _) = shape;
+        let weights = match self.invented(names, shape)? {
+            Some(weight) => vec![weight],
+            None => self.stacked(names, shape)?,
+        };
+        let bias = bias.then(|| self.bias(names, rows)).transpose()?;
+        Ok(Projection::new(weights, bias))
+    }
+
+    fn stacked(
+        &self,
+        names: &[String],
+        (rows, cols): (&[usize], usize),
+    ) -> Result<Vec<Weight>, LoadError> {
         let mut stacks: Vec<Stack<'_>> = Vec::with_capacity(1);
         for (name, &rows) in names.iter().zip(rows) {
             let stored = self.tensor(&format!("{name}.weight"), &[rows, cols])?;
-            let format = self.format(&stored)?;
+            let format = self.format(name, stored.tensor)?;
+            let grid = self.grid(stored.tensor)?;
+            let part = Part { stored, grid };
             match stacks.last_mut() {
-                Some(stack) if stack.format == format => stack.parts.push(stored),
+                Some(stack) if stack.format == format => stack.parts.push(part),
                 _ => stacks.push(Stack {
                     format,
-                    parts: vec![stored],
+                    parts: vec![part],
                 }),
             }
         }
-        let weights: Result<Vec<Weight>, LoadError> =
-            stacks.iter().map(|stack| self.weight(stack)).collect();
-        let bias = bias.then(|| self.bias(names, rows)).transpose()?;
-        Ok(Projection::new(weights?, bias))
+        stacks.iter().map(|stack| self.weight(stack)).collect()
+    }
+
+    /// Where the source has only numbers that mean nothing and the device can make up its own: all matrices as one.
+    fn invented(
+        &self,
+        names: &[String],
+        (rows, cols): (&[usize], usize),
+    ) -> Result<Option<Weight>, LoadError> {
+        if !self.source.is_invented() {
+            return Ok(None);
+        }
+        let mut tensors = Vec::with_capacity(names.len());
+        let mut format = None;
+        for (name, &rows) in names.iter().zip(rows) {
+            let tensor = self.described(&format!("{name}.weight"), &[rows, cols])?;
+            let found = self.format(name, tensor)?;
+            if format.is_some_and(|format| format != found) {
+                return Ok(None);
+            }
+            format = Some(found);
+            tensors.push(tensor);
+        }
+        let Some(format) = format else {
+            return Ok(None);
+        };
+        let seed = *self.done.borrow() as u64;
+        let shape = (rows.iter().sum(), cols);
+        let weight = self.device.invent_weight(shape, format, seed)?;
+        if weight.is_some() {
+            for tensor in tensors {
+                self.count(tensor);
+                if let Some(scales) = scales::of(self.source, tensor) {
+                    self.read.borrow_mut().insert(&scales.name);
+                    self.count(scales);
+                }
+            }
+        }
+        Ok(weight)
     }
 
     /// A table of `rows` embeddings.
@@ -80,16 +133,21 @@ impl<'a> Loader<'a> {
         rows: usize,
         cols: usize,
     ) -> Result<Embedding, LoadError> {
-        let stored = self.tensor(&format!("{name}.weight"), &[rows, cols])?;
-        let format = self.format(&stored)?;
-        let parts = vec![stored];
-        Ok(Embedding::new(self.weight(&Stack { format, parts })?))
+        let names = [name.to_owned()];
+        let shape = (&[rows][..], cols);
+        let weight = match self.invented(&names, shape)? {
+            Some(weight) => Some(weight),
+            None => self.stacked(&names, shape)?.pop(),
+        };
+        Ok(Embedding::new(
+            weight.expect("one matrix becomes one weight"),
+        ))
     }
 
     fn weight(&self, stack: &Stack<'_>) -> Result<Weight, LoadError> {
         let weight = self.device.load_weight(stack.read()?)?;
         for part in &stack.parts {
-            self.count(part);
+            self.count(part.stored.tensor);
         }
         Ok(weight)
     }
@@ -111,22 +169,37 @@ impl<'a> Loader<'a> {
     }
 
     fn vector(&self, name: &str, length: usize) -> Result<Vec<f32>, LoadError> {
-        let stored = self.tensor(name, &[length])?;
-        let Stored { tensor, bytes } = stored;
-        check_finite(tensor, bytes)?;
-        let mut values = vec![0.0; length];
-        widen(tensor.encoding, bytes, &mut values).map_err(|error| unreadable(&stored, &error))?;
-        self.count(&stored);
+        let tensor = self.described(name, &[length])?;
+        let values = self.values(tensor)?;
         let in_order = (0..length).map(|row| values[tensor.row_order.stored_row(row)]);
         Ok(in_order.collect())
     }
 
+    /// All numbers of a tensor, as stored.
+    fn values(&self, tensor: &'a TensorInfo) -> Result<Vec<f32>, LoadError> {
+        let bytes = self.source.bytes(&tensor.name)?;
+        check_finite(tensor, bytes)?;
+        let mut values = vec![0.0; tensor.elements()];
+        widen(tensor.encoding, bytes, &mut values).map_err(|error| LoadError::Tensor {
+            name: tensor.name.clone(),
+            message: error.to_string(),
+        })?;
+        self.read.borrow_mut().insert(&tensor.name);
+        self.count(tensor);
+        Ok(values)
+    }
+
     fn tensor(&self, name: &str, shape: &[usize]) -> Result<Stored<'a>, LoadError> {
+        let tensor = self.described(name, shape)?;
         let bytes = self.source.bytes(name)?;
-        let tensor = self
-            .source
-            .find(name)
-            .expect("a tensor that has bytes is listed");
+        Ok(Stored { tensor, bytes })
+    }
+
+    fn described(&self, name: &str, shape: &[usize]) -> Result<&'a TensorInfo, LoadError> {
+        let tensor = self.source.find(name);
+        let tensor = tensor.ok_or_else(|| CheckpointError::NoTensor {
+            name: name.to_owned(),
+        })?;
         if tensor.shape != shape {
             return Err(LoadError::Shape {
                 name: name.to_owned(),
@@ -135,14 +208,32 @@ impl<'a> Loader<'a> {
             });
         }
         self.read.borrow_mut().insert(&tensor.name);
-        Ok(Stored { tensor, bytes })
+        Ok(tensor)
+    }
+
+    /// The scales of eight-bit floats whose format is known; none for tensors that need none.
+    fn grid(&self, weight: &TensorInfo) -> Result<Option<Grid>, LoadError> {
+        let Some(tensor) = scales::of(self.source, weight) else {
+            return Ok(None);
+        };
+        let block = scales::block_of(self.source, weight, self.quantisation);
+        Ok(Some(Grid {
+            block: block.expect("a format is known when scales fit"),
+            scales: self.values(tensor)?,
+        }))
     }
 
     /// The format in which the device takes a tensor; a change is told once.
-    fn format(&self, stored: &Stored<'_>) -> Result<WeightFormat, LoadError> {
-        let encoding = stored.tensor.encoding;
-        let natural = format::natural(encoding)
-            .ok_or_else(|| unreadable(stored, &"these are not weights"))?;
+    fn format(&self, module: &str, tensor: &TensorInfo) -> Result<WeightFormat, LoadError> {
+        let stored = format::stored(self.source, tensor, self.quantisation);
+        let stored = stored.ok_or_else(|| LoadError::Tensor {
+            name: tensor.name.clone(),
+            message: match tensor.encoding {
+                Encoding::Plain(DType::F8E4M3) => "no scales cover it".to_owned(),
+                _ => "these are not weights".to_owned(),
+            },
+        })?;
+        let natural = format::wanted(module, stored, self.quantisation, self.device);
         let accepted = format::accepted(self.device, natural).ok_or_else(|| {
             DeviceError::UnsupportedWeight {
                 device: self.device.info().name.clone(),
@@ -159,8 +250,8 @@ impl<'a> Loader<'a> {
         Ok(accepted)
     }
 
-    fn count(&self, stored: &Stored<'_>) {
-        *self.done.borrow_mut() += stored.bytes.len();
+    fn count(&self, tensor: &TensorInfo) {
+        *self.done.borrow_mut() += tensor.range.len();
         (self.progress.borrow_mut())(*self.done.borrow(), self.total);
     }
 
@@ -185,12 +276,5 @@ impl<'a> Loader<'a> {
                 count: 1 + unused.count(),
             }),
         }
-    }
-}
-
-fn unreadable(stored: &Stored<'_>, error: &dyn std::fmt::Display) -> LoadError {
-    LoadError::Tensor {
-        name: stored.tensor.name.clone(),
-        message: error.to_string(),
     }
 }

@@ -1,6 +1,7 @@
 use ops::{Activation, Heads};
 use tensor::DType;
 
+use crate::Quantisation;
 use crate::inventory;
 use crate::rope::RopeSpec;
 
@@ -39,6 +40,8 @@ pub struct ModelSpec {
     pub end_tokens: Vec<u32>,
     /// Type of the weights as the description states it.
     pub dtype: Option<DType>,
+    /// How projections are written.
+    pub quantisation: Quantisation,
 }
 
 /// Which projections add a bias.

@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use checkpoint::gguf::blocks::{Groups, take_apart};
 use checkpoint::{CheckpointError, Encoding, RowOrder, TensorInfo, first_not_finite, widen};
 use half::{bf16, f16};
-use ops::{AffineRows, HostValues, HostWeight, WeightFormat};
+use ops::{AffineRows, Float8Rows, HostValues, HostWeight, WeightFormat, float8};
 use tensor::DType;
 
 use crate::LoadError;
+use crate::scales::{Grid, below_each_other};
 
 /// A tensor and its bytes.
 #[derive(Clone, Copy)]
@@ -17,10 +18,16 @@ pub(crate) struct Stored<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+/// A matrix and, for eight-bit floats, its scales.
+pub(crate) struct Part<'a> {
+    pub(crate) stored: Stored<'a>,
+    pub(crate) grid: Option<Grid>,
+}
+
 /// Matrices of equal width that become one weight of this format.
 pub(crate) struct Stack<'a> {
     pub(crate) format: WeightFormat,
-    pub(crate) parts: Vec<Stored<'a>>,
+    pub(crate) parts: Vec<Part<'a>>,
 }
 
 /// One row of a stack, where the file has it.
@@ -30,17 +37,19 @@ struct StoredRow<'a> {
     /// Its place in the file's order.
     row: usize,
     bytes: &'a [u8],
+    grid: Option<&'a Grid>,
 }
 
 impl<'a> Stack<'a> {
     /// Reads everything, on as many threads as there are cores; a weight that is not finite is an error.
     pub(crate) fn read(&self) -> Result<HostWeight<'a>, LoadError> {
-        let cols = self.parts[0].tensor.shape[1];
-        let rows: Vec<StoredRow<'a>> = self.parts.iter().flat_map(Stored::rows).collect();
+        let cols = self.parts[0].stored.tensor.shape[1];
+        let rows: Vec<StoredRow<'_>> = self.parts.iter().flat_map(Part::rows).collect();
         let values = match self.format {
             WeightFormat::Affine { bits, group } => {
                 HostValues::Affine(affine(&rows, cols, bits, usize::from(group))?)
             }
+            WeightFormat::Float8 { .. } => HostValues::Float8(self.float8(&rows, cols)?),
             WeightFormat::Plain(dtype) => match self.as_stored(dtype) {
                 Some(bytes) => {
                     each_row(&rows, (), |row, ()| row.check())?;
@@ -59,21 +68,45 @@ impl<'a> Stack<'a> {
     /// The file's own bytes, when they are already what is wanted.
     fn as_stored(&self, dtype: DType) -> Option<&'a [u8]> {
         match self.parts.as_slice() {
-            [only]
-                if only.tensor.encoding == Encoding::Plain(dtype)
-                    && only.tensor.row_order == RowOrder::Plain =>
+            [Part { stored, .. }]
+                if stored.tensor.encoding == Encoding::Plain(dtype)
+                    && stored.tensor.row_order == RowOrder::Plain =>
             {
-                Some(only.bytes)
+                Some(stored.bytes)
             }
             _ => None,
         }
     }
+
+    /// Codes and scales of files, or wider numbers rounded to codes with a scale a row.
+    fn float8(&self, rows: &[StoredRow<'_>], cols: usize) -> Result<Float8Rows<'a>, LoadError> {
+        let grids: Option<Vec<(usize, &Grid)>> = self
+            .parts
+            .iter()
+            .map(|part| Some((part.stored.tensor.shape[0], part.grid.as_ref()?)))
+            .collect();
+        let Some(grids) = grids else {
+            return quantised(rows, cols);
+        };
+        let codes = match self.as_stored(DType::F8E4M3) {
+            Some(bytes) => {
+                each_row(rows, (), |row, ()| row.check())?;
+                Cow::Borrowed(bytes)
+            }
+            None => Cow::Owned(plain(rows, cols, DType::F8E4M3)?),
+        };
+        Ok(Float8Rows {
+            codes,
+            ..below_each_other(&grids, cols)
+        })
+    }
 }
 
-impl<'a> Stored<'a> {
+impl Part<'_> {
     /// Its rows, in the order that its name promises.
-    fn rows(&self) -> impl Iterator<Item = StoredRow<'a>> + use<'a> {
-        let Self { tensor, bytes } = *self;
+    fn rows(&self) -> impl Iterator<Item = StoredRow<'_>> {
+        let Stored { tensor, bytes } = self.stored;
+        let grid = self.grid.as_ref();
         let rows = tensor.shape[0];
         let row_bytes = bytes.len() / rows.max(1);
         (0..rows).map(move |row| {
@@ -82,6 +115,7 @@ impl<'a> Stored<'a> {
                 tensor,
                 row,
                 bytes: &bytes[row * row_bytes..(row + 1) * row_bytes],
+                grid,
             }
         })
     }
@@ -99,6 +133,13 @@ impl StoredRow<'_> {
     }
 
     fn widen(&self, out: &mut [f32]) -> Result<(), LoadError> {
+        if let Some(grid) = self.grid {
+            let scales = grid.row(self.row, out.len());
+            for (col, (out, &code)) in out.iter_mut().zip(self.bytes).enumerate() {
+                *out = float8::decode(code) * scales[col / grid.block[1]];
+            }
+            return Ok(());
+        }
         widen(self.tensor.encoding, self.bytes, out).map_err(|error| LoadError::Tensor {
             name: self.tensor.name.clone(),
             message: error.to_string(),
@@ -238,6 +279,35 @@ fn plain(rows: &[StoredRow<'_>], cols: usize, dtype: DType) -> Result<Vec<u8>, L
         Ok(())
     })?;
     Ok(bytes)
+}
+
+/// Wider numbers as eight-bit floats with a scale a row.
+fn quantised(rows: &[StoredRow<'_>], cols: usize) -> Result<Float8Rows<'static>, LoadError> {
+    let mut codes = vec![0u8; rows.len() * cols];
+    let mut scales = vec![0f32; rows.len()];
+    let out = (
+        Rows {
+            elements: &mut codes,
+            width: cols,
+        },
+        Rows {
+            elements: &mut scales,
+            width: 1,
+        },
+        (),
+    );
+    each_row(rows, out, |row, (codes, scale, ())| {
+        row.check()?;
+        let mut numbers = vec![0.0; cols];
+        row.widen(&mut numbers)?;
+        scale.elements[0] = float8::quantise_row(&numbers, codes.elements);
+        Ok(())
+    })?;
+    Ok(Float8Rows {
+        codes: codes.into(),
+        block: [1, cols],
+        scales,
+    })
 }
 
 /// Writes numbers as little-endian elements of a float type.

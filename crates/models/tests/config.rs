@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use models::{ModelSpec, RopeScaling, SpecError, spec_from_config};
+use models::{ModelSpec, Quantisation, RopeScaling, SpecError, spec_from_config};
 use serde_json::{Value, json};
 
 fn tiny() -> Value {
@@ -74,8 +74,7 @@ fn configs_of_real_models_are_understood_or_refused_by_name() {
         ),
         (
             "Qwen--Qwen3-32B-FP8",
-            "quantization_config \"fp8\" is not supported; supported are unquantised safetensors and GGUF files"
-                .to_owned(),
+            "qwen3 L64 H5120 F25600 A64/8 hd128 V151936 ctx40960 rope1000000 untied eos[151645] 32.76B".to_owned(),
         ),
         ("openai--gpt-oss-20b", format!("architecture \"GptOssForCausalLM\" is not supported; {supported}")),
         ("Qwen--Qwen3-30B-A3B", format!("architecture \"Qwen3MoeForCausalLM\" is not supported; {supported}")),
@@ -90,6 +89,62 @@ fn configs_of_real_models_are_understood_or_refused_by_name() {
             Err(error) => error.to_string(),
         };
         assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
+fn quantised_descriptions_are_understood_as_several_tools_write_them() {
+    let compressed = |weights: Value| {
+        json!({ "quant_method": "compressed-tensors", "format": "float-quantized",
+        "ignore": ["lm_head"], "config_groups": { "group_0": { "weights": weights } } })
+    };
+    let float8 = |block, skipped: &[&str]| Quantisation::Float8 {
+        block,
+        skipped: skipped.iter().map(|&name| name.to_owned()).collect(),
+    };
+    for (config, expected) in [
+        (
+            json!({ "quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 64], "modules_to_not_convert": null }),
+            float8(Some([128, 64]), &[]),
+        ),
+        (
+            json!({ "quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["lm_head"] }),
+            float8(None, &["lm_head"]),
+        ),
+        (
+            compressed(json!({ "num_bits": 8, "type": "float", "strategy": "channel" })),
+            float8(None, &["lm_head"]),
+        ),
+        (
+            compressed(
+                json!({ "num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128] }),
+            ),
+            float8(Some([128, 128]), &["lm_head"]),
+        ),
+    ] {
+        let spec = read(&with("quantization_config", config)).expect("a good config");
+        assert_eq!(spec.quantisation, expected);
+    }
+    for (config, message) in [
+        (
+            json!({ "quant_method": "awq" }),
+            "quantization_config \"awq\" is not",
+        ),
+        (
+            json!({ "quant_method": "fp8", "fmt": "e5m2" }),
+            "quantization_config \"fp8 e5m2\" is not supported",
+        ),
+        (
+            json!({ "quant_method": "fp8", "weight_block_size": [0, 128] }),
+            "weight_block_size \"[0, 128]\" is not supported",
+        ),
+        (
+            compressed(json!({ "num_bits": 4, "type": "int" })),
+            "quantization_config \"{",
+        ),
+    ] {
+        let refused = read(&with("quantization_config", config)).expect_err("not ours");
+        assert!(refused.to_string().starts_with(message), "{refused}");
     }
 }
 

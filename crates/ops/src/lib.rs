@@ -9,6 +9,7 @@ pub mod conformance;
 pub mod device;
 mod dry_run;
 mod error;
+pub mod float8;
 pub mod host;
 pub mod op;
 mod reference;
@@ -27,7 +28,7 @@ pub use op::{
     SampleParams, StoreKv, TopLogProbs, UpdatePages,
 };
 pub use reference::ReferenceDevice;
-pub use weight::{AffineRows, HostValues, HostWeight, Weight, WeightFormat};
+pub use weight::{AffineRows, Float8Rows, HostValues, HostWeight, Weight, WeightFormat};
 
 /// One method per op. Every implementation calls `op.check()` first and writes only the destinations.
 ///

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 
 use tensor::{Buffer, DType};
 
+use crate::float8;
+
 /// How the numbers of a weight are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightFormat {
@@ -17,6 +19,11 @@ pub enum WeightFormat {
         /// Elements that share a scale and a minimum.
         group: u16,
     },
+    /// Floats of eight bits (e4m3) times scales over blocks of the matrix.
+    Float8 {
+        /// Elements of a row that share a scale; zero: all of them.
+        group: u32,
+    },
 }
 
 impl std::fmt::Display for WeightFormat {
@@ -24,6 +31,8 @@ impl std::fmt::Display for WeightFormat {
         match self {
             Self::Plain(dtype) => write!(f, "{dtype}"),
             Self::Affine { bits, group } => write!(f, "{bits}-bit groups of {group}"),
+            Self::Float8 { group: 0 } => write!(f, "8-bit floats with a scale a row"),
+            Self::Float8 { group } => write!(f, "8-bit floats in groups of {group}"),
         }
     }
 }
@@ -41,6 +50,30 @@ pub struct AffineRows {
     pub scales: Vec<f32>,
     /// `rows × cols / group` minimums.
     pub minimums: Vec<f32>,
+}
+
+/// A matrix of e4m3 codes and a grid of scales: an element is its code's number times the scale of its block.
+#[derive(Clone, Debug)]
+pub struct Float8Rows<'a> {
+    /// `rows × cols` codes, row by row, none of them [not a number](float8::is_nan).
+    pub codes: Cow<'a, [u8]>,
+    /// Rows and columns of a block; the last ones may be cut off by the matrix.
+    pub block: [usize; 2],
+    /// One scale a block, a row of blocks after the other.
+    pub scales: Vec<f32>,
+}
+
+impl Float8Rows<'_> {
+    /// Blocks side by side in a matrix of so many columns.
+    pub fn groups(&self, cols: usize) -> usize {
+        cols.div_ceil(self.block[1])
+    }
+
+    /// The scales of a row, one a group.
+    pub fn scales_of(&self, row: usize, cols: usize) -> &[f32] {
+        let groups = self.groups(cols);
+        &self.scales[row / self.block[0] * groups..][..groups]
+    }
 }
 
 /// A matrix `[rows, cols]` on its way from a file to a device; `rows` are output features.
@@ -61,6 +94,8 @@ pub enum HostValues<'a> {
     Plain(DType, Cow<'a, [u8]>),
     /// Quantised groups.
     Affine(AffineRows),
+    /// Floats of eight bits.
+    Float8(Float8Rows<'a>),
 }
 
 impl HostWeight<'_> {
@@ -71,6 +106,12 @@ impl HostWeight<'_> {
             HostValues::Affine(rows) => WeightFormat::Affine {
                 bits: rows.bits,
                 group: rows.group as u16,
+            },
+            HostValues::Float8(rows) if rows.block[1] >= self.cols => {
+                WeightFormat::Float8 { group: 0 }
+            }
+            HostValues::Float8(rows) => WeightFormat::Float8 {
+                group: rows.block[1] as u32,
             },
         }
     }
@@ -86,6 +127,13 @@ impl HostWeight<'_> {
                         + rows.minimums[i / rows.group]
                 })
                 .collect(),
+            HostValues::Float8(rows) => {
+                let scales = rows.scales_of(row, self.cols);
+                let codes = rows.codes[start..end].iter().enumerate();
+                codes
+                    .map(|(col, &code)| float8::decode(code) * scales[col / rows.block[1]])
+                    .collect()
+            }
         }
     }
 }

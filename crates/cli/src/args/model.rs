@@ -74,10 +74,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         OWN_MODELS,
         FlagSpec::text("model-config-parser", "").default(Preset::Text("auto")),
     ),
-    idle(
-        AS_STORED,
-        FlagSpec::choice("quantization", QUANTIZATIONS, ""),
-    ),
+    honoured(FlagSpec::choice(
+        "quantization",
+        QUANTIZATIONS,
+        "fp8 rounds projections to eight-bit floats while they are loaded; files in fp8 need no flag.",
+    )),
     idle(AS_STORED, FlagSpec::text("modelopt-quant", "")),
     idle(
         AS_STORED,

@@ -30,6 +30,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
     };
     resolver.check_offered()?;
     resolver.kv_dtype();
+    resolver.quantization();
     let context_length = resolver.context_length()?;
     let page_size = resolver.page_size()?;
     let chunk = resolver.chunk()?;

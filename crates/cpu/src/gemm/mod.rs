@@ -5,6 +5,7 @@
 mod affine;
 mod blocks;
 mod exact;
+mod float8;
 mod int8;
 mod lanes;
 mod plain;
@@ -13,6 +14,7 @@ mod quants;
 
 pub(crate) use affine::AffineTiles;
 pub(crate) use blocks::BlockMemory;
+pub(crate) use float8::Float8Tiles;
 pub(crate) use plain::PlainTiles;
 pub(crate) use product::Product;
 
@@ -27,6 +29,8 @@ pub(crate) enum Packed {
     Plain(PlainTiles),
     /// Quantised groups.
     Affine(AffineTiles),
+    /// Floats of eight bits.
+    Float8(Float8Tiles),
 }
 
 impl Packed {
@@ -38,6 +42,7 @@ impl Packed {
                 Self::Plain(PlainTiles::pack(shape, *dtype, bytes, team, store))
             }
             HostValues::Affine(rows) => Self::Affine(AffineTiles::pack(shape, rows, team, store)),
+            HostValues::Float8(rows) => Self::Float8(Float8Tiles::pack(shape, rows, team, store)),
         }
     }
 
@@ -46,6 +51,7 @@ impl Packed {
         match self {
             Self::Plain(tiles) => tiles.bytes(),
             Self::Affine(tiles) => tiles.bytes(),
+            Self::Float8(tiles) => tiles.bytes(),
         }
     }
 
@@ -54,6 +60,7 @@ impl Packed {
         match self {
             Self::Plain(tiles) => tiles.row(row, out),
             Self::Affine(tiles) => tiles.row(row, out),
+            Self::Float8(tiles) => tiles.row(row, out),
         }
     }
 }

@@ -8,6 +8,7 @@ use tensor::{DType, View, ViewMut};
 use super::affine::{AffineTiles, Minimum};
 use super::blocks::{BlockMemory, Blocks, Sum};
 use super::exact::Exact;
+use super::float8::Float8;
 use super::int8::Int8;
 use super::plain::Plain;
 use super::{Packed, Shared};
@@ -46,6 +47,10 @@ impl Product<'_> {
                 Activations::Int16 => self.integers::<2>(tiles),
                 Activations::Exact => self.exact(tiles),
             },
+            Packed::Float8(tiles) => {
+                let blocks = self.memory.floats(self.x, self.level, self.team);
+                self.tiles(&Float8(tiles), blocks);
+            }
             Packed::Plain(tiles) => {
                 let blocks = self.memory.floats(self.x, self.level, self.team);
                 match tiles.dtype {

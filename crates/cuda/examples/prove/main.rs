@@ -11,6 +11,7 @@
 mod attention;
 mod bench;
 mod conformance;
+mod float8;
 mod graphs;
 mod layers;
 mod narrow;
@@ -26,7 +27,7 @@ use cuda::{CudaDevice, CudaOptions, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 10] = [
+const PARTS: [(&str, Part); 11] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -34,6 +35,7 @@ const PARTS: [(&str, Part); 10] = [
     ("graphs", graphs::run),
     ("small", small::run),
     ("products", products::run),
+    ("fp8", float8::run),
     ("attention", attention::time),
     ("layers", layers::run),
     ("profile", profile::run),

@@ -1,6 +1,7 @@
 //! One launcher per op: checks, grid, parameters.
 
 pub(crate) mod attend;
+mod float8;
 pub(crate) mod gather;
 mod logits;
 mod norm;

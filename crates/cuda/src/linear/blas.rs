@@ -44,6 +44,18 @@ fn check(status: lt::cublasStatus_t, what: &'static str) -> Result<(), DeviceErr
     })
 }
 
+/// Eight-bit factors in the stead of a product's own inputs.
+pub(crate) struct Scaled {
+    /// Codes of the inputs, `[rows, inputs]`.
+    pub(crate) x: u64,
+    /// Codes of a row, of the inputs and of the weight.
+    pub(crate) inputs: usize,
+    /// Scales of the inputs and of the weight.
+    pub(crate) scales: [u64; 2],
+    /// True: a scale for 128 inputs of a row, and for 128 × 128 of the weight. False: one for a row of either.
+    pub(crate) grouped: bool,
+}
+
 /// Descriptions of one product, destroyed with it.
 struct Descriptors {
     operation: lt::cublasLtMatmulDesc_t,
@@ -54,8 +66,8 @@ struct Descriptors {
 
 impl Descriptors {
     /// The library counts columns first: outᵀ `[out, rows]` = weight (stored `[in, out]`, transposed) · xᵀ `[in, rows]`.
-    fn new(product: &Product<'_>) -> Result<Self, DeviceError> {
-        let (rows, inner, outer) = (product.x.rows(), product.x.cols(), product.out.cols());
+    fn new(product: &Product<'_>, scaled: Option<&Scaled>) -> Result<Self, DeviceError> {
+        let (rows, outer) = (product.x.rows(), product.out.cols());
         let mut all = Self {
             operation: std::ptr::null_mut(),
             weight: std::ptr::null_mut(),
@@ -63,6 +75,14 @@ impl Descriptors {
             out: std::ptr::null_mut(),
         };
         let half = lt::cudaDataType_t::CUDA_R_16BF;
+        let (factor, inner, stride) = match scaled {
+            Some(scaled) => (
+                lt::cudaDataType_t::CUDA_R_8F_E4M3,
+                scaled.inputs,
+                scaled.inputs,
+            ),
+            None => (half, product.x.cols(), product.x.stride()),
+        };
         let single = lt::cudaDataType_t::CUDA_R_32F;
         let out_type = if product.out.dtype() == DType::F32 {
             single
@@ -107,11 +127,36 @@ impl Descriptors {
                 );
                 check(made, "describing a matrix")
             };
-            layout(&mut all.weight, half, inner, outer, inner)?;
-            layout(&mut all.x, half, inner, rows, product.x.stride())?;
+            if let Some(scaled) = scaled {
+                all.set_scales(scaled)?;
+            }
+            layout(&mut all.weight, factor, inner, outer, inner)?;
+            layout(&mut all.x, factor, inner, rows, stride)?;
             layout(&mut all.out, out_type, outer, rows, product.out.stride())?;
         }
         Ok(all)
+    }
+
+    /// The weight is the library's first factor, the inputs its second.
+    fn set_scales(&self, scaled: &Scaled) -> Result<(), DeviceError> {
+        use lt::cublasLtMatmulDescAttributes_t as Attribute;
+        use lt::cublasLtMatmulMatrixScale_t as Mode;
+        let [inputs, weight] = if scaled.grouped {
+            [
+                Mode::CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
+                Mode::CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F,
+            ]
+        } else {
+            [Mode::CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F; 2]
+        };
+        // SAFETY: modes are of the attributes' type, and pointers are 64 bits.
+        unsafe {
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &weight)?;
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &inputs)?;
+            let [inputs, weight] = &scaled.scales;
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, weight)?;
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, inputs)
+        }
     }
 
     /// # Safety
@@ -165,7 +210,19 @@ impl Blas {
         weight: u64,
         algorithm: &Algorithm,
     ) -> Result<(), DeviceError> {
-        let descriptors = Descriptors::new(product)?;
+        self.enqueue_scaled(product, weight, None, algorithm)
+    }
+
+    /// As [`Self::enqueue`], with eight-bit factors when there are some.
+    pub(crate) fn enqueue_scaled(
+        &self,
+        product: &Product<'_>,
+        weight: u64,
+        scaled: Option<&Scaled>,
+        algorithm: &Algorithm,
+    ) -> Result<(), DeviceError> {
+        let descriptors = Descriptors::new(product, scaled)?;
+        let x = scaled.map_or(product.x.address() as u64, |scaled| scaled.x);
         let (one, zero) = (1.0f32, 0.0f32);
         let out = product.out.address().cast::<std::ffi::c_void>();
         // SAFETY: shapes were described from the views themselves; all addresses are device memory.
@@ -176,7 +233,7 @@ impl Blas {
                 (&raw const one).cast(),
                 weight as *const _,
                 descriptors.weight,
-                product.x.address().cast(),
+                x as *const _,
                 descriptors.x,
                 (&raw const zero).cast(),
                 out,
@@ -198,7 +255,17 @@ impl Blas {
         product: &Product<'_>,
         most: usize,
     ) -> Result<Vec<Algorithm>, DeviceError> {
-        let descriptors = Descriptors::new(product)?;
+        self.candidates_scaled(product, None, most)
+    }
+
+    /// As [`Self::candidates`], with eight-bit factors when there are some.
+    pub(crate) fn candidates_scaled(
+        &self,
+        product: &Product<'_>,
+        scaled: Option<&Scaled>,
+        most: usize,
+    ) -> Result<Vec<Algorithm>, DeviceError> {
+        let descriptors = Descriptors::new(product, scaled)?;
         let mut preference = std::ptr::null_mut();
         // SAFETY: a valid out-pointer.
         let made = unsafe { lt::cublasLtMatmulPreferenceCreate(&raw mut preference) };

@@ -4,6 +4,7 @@
 
 mod blas;
 mod choose;
+mod float8;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,10 @@ use crate::launch::{Grid, launch};
 use crate::module::{Function, Modules};
 
 use blas::{Algorithm, Blas};
+use float8::Float8Kernels;
 use stream::{Stream, Variant, WeightMap};
+
+pub(crate) use float8::{Float8Weight, ScaleGrid};
 
 /// Row counts that ways are chosen for; a product uses the next one above its own. One choice for up to eight rows, so
 /// that a row has the same bits alone and in small company.
@@ -111,6 +115,7 @@ pub(crate) struct Products {
     blas: Blas,
     stream: Stream,
     any: Function,
+    float8: Float8Kernels,
     /// Copies rows; products are timed beside it.
     neighbour: Function,
     choice: ProductChoice,
@@ -129,6 +134,7 @@ impl Products {
             blas: Blas::new(context)?,
             stream: Stream::new(context, modules, units)?,
             any: modules.find("linear_any")?,
+            float8: Float8Kernels::new(modules, units)?,
             neighbour: modules.find("gather_rows")?,
             choice,
             chosen: Mutex::default(),

@@ -6,8 +6,14 @@ use crate::layer::{Attention, Embedding, GatedMlp, Norm, Projection};
 use crate::loader::Loader;
 use crate::{LoadError, LoadOptions, Model, ModelSpec, Progress, Step};
 
-/// Tensors that checkpoints carry and we compute ourselves.
-const DERIVED: [&str; 2] = ["rotary_emb.inv_freq", "rope_freqs.weight"];
+/// Tensors that checkpoints carry and we compute ourselves, or do without: activations are scaled as they come.
+const DERIVED: [&str; 5] = [
+    "rotary_emb.inv_freq",
+    "rope_freqs.weight",
+    ".input_scale",
+    ".k_scale",
+    ".v_scale",
+];
 
 /// The common decoder: attention and a gated layer, each behind a norm, on one residual stream.
 pub(crate) struct Decoder {
@@ -57,7 +63,7 @@ impl Decoder {
         progress: &mut Progress<'_>,
     ) -> Result<Self, LoadError> {
         let mut progress = |done, total| progress(done, total);
-        let loader = Loader::new(source, device, &mut progress);
+        let loader = Loader::new(source, device, &spec.quantisation, &mut progress);
         let embedding = loader.embedding("model.embed_tokens", spec.vocabulary, spec.hidden)?;
         let layers = (0..spec.layers)
             .map(|layer| Layer::load(&loader, layer, &spec))
@@ -70,12 +76,12 @@ impl Decoder {
             Some(loader.projection(&["lm_head".into()], shape, false)?)
         };
         // Some tied checkpoints carry the head all the same.
-        let derived: &[&str] = if spec.tied {
-            &[DERIVED[0], DERIVED[1], "lm_head.weight"]
+        let head_too: &[&str] = if spec.tied {
+            &["lm_head.weight"]
         } else {
-            &DERIVED
+            &[]
         };
-        loader.finish(derived)?;
+        loader.finish(&[&DERIVED, head_too].concat())?;
         let angles = spec.rope.table(options.max_positions);
         let rope = loader.device().load_values(&angles, DType::F32)?;
         Ok(Self {

@@ -6,7 +6,7 @@ use super::limits::checked;
 use crate::registry;
 use crate::rope::{RopeScaling, RopeSpec};
 use crate::spec::Biases;
-use crate::{ModelSpec, SpecError};
+use crate::{ModelSpec, Quantisation, SpecError};
 
 /// Reads the metadata of a GGUF file; which tensors it has settles what the metadata does not say.
 pub fn spec_from_gguf(
@@ -51,6 +51,7 @@ pub fn spec_from_gguf(
         activation: Activation::Silu,
         end_tokens: end_tokens(metadata)?,
         dtype: None,
+        quantisation: Quantisation::AsStored,
     })
 }
 

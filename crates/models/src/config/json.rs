@@ -3,22 +3,18 @@ use serde::Deserialize;
 use tensor::DType;
 
 use super::limits::checked;
+use crate::quantisation::QuantisationConfig;
 use crate::registry::{self, Bias};
 use crate::rope::{RopeScaling, RopeSpec};
 use crate::spec::Biases;
-use crate::{ModelSpec, SpecError};
+use crate::{ModelSpec, Quantisation, SpecError};
 
 /// What tells whether we know the model at all; looked at first, because other models have other fields.
 #[derive(Deserialize)]
 struct Class {
     architectures: Option<Vec<String>>,
     model_type: Option<String>,
-    quantization_config: Option<Quantization>,
-}
-
-#[derive(Deserialize)]
-struct Quantization {
-    quant_method: Option<String>,
+    quantization_config: Option<QuantisationConfig>,
 }
 
 /// The part of config.json that dense decoders need.
@@ -83,13 +79,9 @@ pub fn spec_from_config(json: &[u8]) -> Result<ModelSpec, SpecError> {
         Some([name, ..]) => registry::by_class(name)?,
         _ => registry::by_model_type(class.model_type.as_deref().unwrap_or(""))?,
     };
-    if let Some(quantization) = class.quantization_config {
-        return Err(SpecError::Option {
-            what: "quantization_config",
-            found: quantization.quant_method.unwrap_or_default(),
-            supported: "unquantised safetensors and GGUF files",
-        });
-    }
+    let quantisation = class
+        .quantization_config
+        .map_or(Ok(Quantisation::AsStored), QuantisationConfig::understood)?;
     let config: Config = serde_json::from_slice(json)?;
     if config.use_sliding_window == Some(true) {
         return Err(SpecError::Option {
@@ -135,6 +127,7 @@ pub fn spec_from_config(json: &[u8]) -> Result<ModelSpec, SpecError> {
         end_tokens: config
             .eos_token_id
             .map_or_else(Vec::new, TokenIds::into_vec),
+        quantisation,
     })
 }
 

@@ -3,5 +3,6 @@
 mod complaints;
 mod devices;
 mod dummy;
+mod float8;
 mod narrow;
 mod weights;

@@ -54,7 +54,7 @@ fn a_device_that_takes_nothing_is_named() {
 #[test]
 fn an_inventory_tells_what_the_weights_are_and_will_take() {
     let (spec, weights) = Weights::of("gguf-qwen2-k/model.gguf");
-    let everything = Inventory::of(&weights, &ReferenceDevice::default());
+    let everything = Inventory::of(&weights, &spec.quantisation, &ReferenceDevice::default());
     let elements: usize = everything
         .formats
         .iter()
@@ -82,7 +82,11 @@ fn an_inventory_tells_what_the_weights_are_and_will_take() {
         everything.file_bytes,
         weights.bytes.iter().map(Vec::len).sum::<usize>()
     );
-    let widened = Inventory::of(&weights, &Narrow::new(&[WeightFormat::Plain(DType::F32)]));
+    let widened = Inventory::of(
+        &weights,
+        &spec.quantisation,
+        &Narrow::new(&[WeightFormat::Plain(DType::F32)]),
+    );
     assert_eq!(widened.device_bytes, 4 * elements);
     assert!(everything.device_bytes < 2 * everything.file_bytes);
 }

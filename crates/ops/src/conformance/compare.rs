@@ -9,6 +9,8 @@ pub enum Kind {
     Float(DType),
     /// A linear layer of a quantised weight.
     Quantised,
+    /// A linear layer of a weight of eight-bit floats.
+    Float8,
     /// Integers, copies and decisions: all or nothing.
     Exact,
 }
@@ -18,23 +20,32 @@ pub enum Kind {
 pub struct Tolerances {
     /// Linear layers of quantised weights: activations may be rounded to bytes.
     pub quantised: f64,
+    /// Linear layers of eight-bit floats: activations may be rounded to such floats too, each by up to a sixteenth.
+    pub float8: f64,
 }
 
 impl Default for Tolerances {
     fn default() -> Self {
-        Self { quantised: 2e-2 }
+        Self {
+            quantised: 2e-2,
+            float8: 4e-2,
+        }
     }
 }
 
 impl Tolerances {
     /// For devices that do not round activations.
-    pub const EXACT: Self = Self { quantised: 2e-6 };
+    pub const EXACT: Self = Self {
+        quantised: 2e-6,
+        float8: 2e-6,
+    };
 
     /// The bound for one result.
     pub fn bound(&self, op: &str, kind: Kind) -> f64 {
         match kind {
             Kind::Exact => 0.0,
             Kind::Quantised => self.quantised,
+            Kind::Float8 => self.float8,
             Kind::Float(DType::F32) => match op {
                 "attend" | "gated_activation" => 2e-6,
                 "log_probs" => 1e-5,

@@ -1,5 +1,6 @@
 //! Settings that depend on the device: its number types, its memory, its speed.
 
+use models::Quantisation;
 use scheduler::SchedulerConfig;
 use tensor::DType;
 
@@ -38,6 +39,22 @@ impl Resolver<'_> {
             "the device's own type"
         };
         self.note("kv_cache_dtype", used, why);
+    }
+
+    /// What projections become; a format that is not made here is said to have no effect.
+    pub(super) fn quantization(&mut self) {
+        let given = self.parsed.text("quantization");
+        match (&self.here.spec.quantisation, given) {
+            (Quantisation::Float8 { .. }, _) => {
+                self.note("quantization", "fp8", "the model's own description");
+            }
+            (Quantisation::OnlineFloat8, _) => self.note("quantization", "fp8", "given"),
+            (Quantisation::AsStored, Some(_)) => self.notices.push(Notice {
+                flag: "--quantization".into(),
+                reason: "weights keep the format they are stored in".into(),
+            }),
+            (Quantisation::AsStored, None) => {}
+        }
     }
 
     pub(super) fn chunk(&mut self) -> Result<u32, ConfigError> {

@@ -3,7 +3,9 @@ use tensor::DType;
 
 use super::super::bench::Bench;
 use super::super::compare::Kind;
-use crate::{AffineRows, Embed, HostValues, HostWeight, Linear, Weight};
+use crate::{
+    AffineRows, Embed, Float8Rows, HostValues, HostWeight, Linear, Weight, WeightFormat, float8,
+};
 
 /// A way to write a weight, named after the file formats that use it.
 struct Format {
@@ -12,7 +14,7 @@ struct Format {
     group: usize,
 }
 
-const FORMATS: [Format; 11] = [
+const FORMATS: [Format; 16] = [
     Format {
         name: "f32",
         make: |b, r, c| plain(b, r, c, DType::F32),
@@ -68,7 +70,57 @@ const FORMATS: [Format; 11] = [
         make: |b, r, c| affine(b, r, c, (8, 63, 16), Some(32.0), false),
         group: 16,
     },
+    Format {
+        name: "fp8 a tensor",
+        make: |b, r, c| eight_bit_floats(b, r, c, [r, c]),
+        group: 1,
+    },
+    Format {
+        name: "fp8 a row",
+        make: |b, r, c| eight_bit_floats(b, r, c, [1, c]),
+        group: 1,
+    },
+    Format {
+        name: "fp8 128×128",
+        make: |b, r, c| eight_bit_floats(b, r, c, [128, 128]),
+        group: 1,
+    },
+    Format {
+        name: "fp8 24×256",
+        make: |b, r, c| eight_bit_floats(b, r, c, [24, 256]),
+        group: 1,
+    },
+    Format {
+        name: "fp8 smallest numbers",
+        make: smallest_floats,
+        group: 1,
+    },
 ];
+
+/// Codes of any number, so that the smallest are among them, and scales that differ by a factor of up to eight.
+fn eight_bit_floats(
+    bench: &mut Bench<'_>,
+    rows: usize,
+    cols: usize,
+    block: [usize; 2],
+) -> HostValues<'static> {
+    let codes = (0..rows * cols).map(|_| {
+        loop {
+            let code = bench.below(256) as u8;
+            if !float8::is_nan(code) {
+                break code;
+            }
+        }
+    });
+    let codes: Vec<u8> = codes.collect();
+    let blocks = rows.div_ceil(block[0]) * cols.div_ceil(block[1]);
+    let scales = (0..blocks).map(|_| (1 + bench.below(8)) as f32 / 500.0);
+    HostValues::Float8(Float8Rows {
+        codes: codes.into(),
+        block,
+        scales: scales.collect(),
+    })
+}
 
 fn plain(bench: &mut Bench<'_>, rows: usize, cols: usize, dtype: DType) -> HostValues<'static> {
     let values = bench.normals(rows * cols);
@@ -118,6 +170,18 @@ fn affine(
     })
 }
 
+/// Codes below the smallest normal number alone: among others nobody would miss them.
+fn smallest_floats(bench: &mut Bench<'_>, rows: usize, cols: usize) -> HostValues<'static> {
+    let HostValues::Float8(floats) = eight_bit_floats(bench, rows, cols, [rows, cols]) else {
+        unreachable!("eight-bit floats were asked for")
+    };
+    let codes: Vec<u8> = floats.codes.iter().map(|code| code & 0x87).collect();
+    HostValues::Float8(Float8Rows {
+        codes: codes.into(),
+        ..floats
+    })
+}
+
 /// A weight as the device holds it and as plain numbers; none when the device does not take it.
 fn weight(
     bench: &mut Bench<'_>,
@@ -138,11 +202,11 @@ fn weight(
     Some((weight, numbers))
 }
 
-fn kind(bench: &Bench<'_>, format: &Format) -> Kind {
-    if format.group > 1 {
-        Kind::Quantised
-    } else {
-        Kind::Float(bench.activation())
+fn kind(bench: &Bench<'_>, weight: &Weight) -> Kind {
+    match weight.format() {
+        WeightFormat::Plain(_) => Kind::Float(bench.activation()),
+        WeightFormat::Affine { .. } => Kind::Quantised,
+        WeightFormat::Float8 { .. } => Kind::Float8,
     }
 }
 
@@ -162,16 +226,25 @@ const SHAPES: [(usize, usize, usize); 12] = [
     (0, 2, 16),
 ];
 
+/// As above, for weights that devices multiply in other ways when there are many rows, or blocks are whole.
+const FLOAT8_SHAPES: [(usize, usize, usize); 4] =
+    [(1, 12, 256), (17, 8, 192), (70, 4, 144), (130, 8, 128)];
+
 pub(super) fn linear(bench: &mut Bench<'_>) {
     for format in &FORMATS {
-        for (index, &(tokens, groups, outputs)) in SHAPES.iter().enumerate() {
+        let more: &[_] = if format.name.starts_with("fp8") {
+            &FLOAT8_SHAPES
+        } else {
+            &[]
+        };
+        for (index, &(tokens, groups, outputs)) in SHAPES.iter().chain(more).enumerate() {
             // Plain weights have no groups to fill: any width will do.
-            let inputs = if format.group == 1 {
+            let inputs = if format.group == 1 && index < SHAPES.len() {
                 groups * 32 - 5 * (index % 3)
             } else {
                 groups * 32
             };
-            let strided = index % 2 == 1;
+            let strided = index % 2 == 1 && index < SHAPES.len();
             let case = format!("{} {tokens}×{inputs}→{outputs}", format.name);
             let Some((weight, numbers)) = weight(bench, format, outputs, inputs) else {
                 continue;
@@ -198,7 +271,7 @@ pub(super) fn linear(bench: &mut Bench<'_>) {
                 bias: with_bias.then(|| bias.device()),
                 out: out.device_mut(),
             });
-            bench.compare("linear", &case, kind(bench, format), &ran, &out);
+            bench.compare("linear", &case, kind(bench, &weight), &ran, &out);
         }
     }
 }

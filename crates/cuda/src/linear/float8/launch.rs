@@ -1,0 +1,326 @@
+//! The kernels' parameters and grids.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use ops::DeviceError;
+use tensor::{Buffer, DType, View, ViewMut};
+
+use super::weight::padded;
+use super::{Float8Weight, LARGEST_SUMS, MOST_TILES, Room, SEGMENT, SHAPES, Variant, locked};
+use crate::launch::{Grid, HALF_ROOM, launch};
+use crate::linear::{Product, Products};
+use crate::memory::allocate;
+use crate::tensor_map::{Boxes, TensorMap};
+
+/// Threads of a consuming warpgroup, its outputs, and threads that fetch.
+const WARPGROUP: usize = 128;
+const WARPGROUP_OUTPUTS: usize = 64;
+const PRODUCERS: usize = 32;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Scales {
+    values: u64,
+    block_rows: u32,
+    groups: u32,
+    group_segments: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+struct StreamParams {
+    weight: TensorMap,
+    x: TensorMap,
+    scales: Scales,
+    out: u64,
+    bias: u64,
+    partials: u64,
+    arrivals: u64,
+    out_stride: u32,
+    rows: u32,
+    outputs: u32,
+    stages: u32,
+    wide: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct AnyParams {
+    x: u64,
+    codes: u64,
+    scales: Scales,
+    bias: u64,
+    out: u64,
+    x_stride: u32,
+    out_stride: u32,
+    inputs: u32,
+    words: u32,
+    outputs: u32,
+    wide: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ArrangeParams {
+    from: u64,
+    to: u64,
+    inputs: u32,
+    words: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct InventParams {
+    to: u64,
+    inputs: u32,
+    words: u32,
+    seed: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct WidenParams {
+    codes: u64,
+    scales: Scales,
+    indices: u64,
+    out: u64,
+    first: u32,
+    out_stride: u32,
+    inputs: u32,
+    words: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct RoundParams {
+    x: u64,
+    codes: u64,
+    scales: u64,
+    x_stride: u32,
+    inputs: u32,
+    words: u32,
+    scale_stride: u32,
+}
+
+fn words(inputs: usize) -> u32 {
+    (padded(inputs) / 4) as u32
+}
+
+fn bias_of(product: &Product<'_>) -> u64 {
+    let address = |bias: &View<'_>| bias.address() as u64;
+    product.bias.as_ref().map_or(0, address)
+}
+
+impl Float8Weight {
+    fn scales(&self) -> Scales {
+        Scales {
+            values: self.scales.address() as u64,
+            block_rows: self.grid.block_rows as u32,
+            groups: self.grid.groups as u32,
+            group_segments: self.grid.group_segments as u32,
+        }
+    }
+}
+
+/// One block a row, a thread a word as far as it goes.
+fn row_grid(rows: usize, inputs: usize) -> Grid {
+    Grid::line(rows, (words(inputs) as usize).clamp(32, 256))
+}
+
+impl Products {
+    /// Brings codes as files have them into the device's order.
+    pub(crate) fn arrange_float8(
+        &self,
+        codes: &Buffer,
+        (outputs, inputs): (usize, usize),
+    ) -> Result<Buffer, DeviceError> {
+        let arranged = allocate(&self.context, outputs * padded(inputs), "weights")?;
+        let params = ArrangeParams {
+            from: codes.address() as u64,
+            to: arranged.address() as u64,
+            inputs: inputs as u32,
+            words: words(inputs),
+        };
+        let grid = row_grid(outputs, inputs);
+        // SAFETY: the struct of the kernel; both buffers have so many rows of so many codes.
+        unsafe { launch(&self.context, self.float8.arrange, grid, &params) }?;
+        // Codes that were brought may go, and successors may read weights early.
+        self.context.synchronise()?;
+        Ok(arranged)
+    }
+
+    /// Makes up codes where they will lie.
+    pub(crate) fn invent_float8(
+        &self,
+        (outputs, inputs): (usize, usize),
+        seed: u64,
+    ) -> Result<Buffer, DeviceError> {
+        let codes = allocate(&self.context, outputs * padded(inputs), "weights")?;
+        let params = InventParams {
+            to: codes.address() as u64,
+            inputs: inputs as u32,
+            words: words(inputs),
+            seed: (seed ^ seed >> 32) as u32,
+        };
+        let grid = row_grid(outputs, inputs);
+        // SAFETY: the struct of the kernel; the buffer has so many rows of so many codes.
+        unsafe { launch(&self.context, self.float8.invent, grid, &params) }?;
+        self.context.synchronise()?;
+        Ok(codes)
+    }
+
+    pub(super) fn run_float8_stream(
+        &self,
+        product: &Product<'_>,
+        weight: &Float8Weight,
+        variant: Variant,
+    ) -> Result<(), DeviceError> {
+        let ((most_rows, tile), x) = (SHAPES[variant.shape], &product.x);
+        let shared = self.float8_sums()?;
+        let params = StreamParams {
+            weight: weight.map,
+            x: TensorMap::new(&Boxes {
+                address: x.address() as u64,
+                sizes: &[x.cols() as u64, x.rows() as u64],
+                strides: &[2 * x.stride() as u64],
+                shape: &[TensorMap::SLICE, most_rows as u32],
+            })?,
+            scales: weight.scales(),
+            out: product.out.address() as u64,
+            bias: bias_of(product),
+            partials: shared[0].address() as u64,
+            arrivals: shared[1].address() as u64,
+            out_stride: product.out.stride() as u32,
+            rows: x.rows() as u32,
+            outputs: weight.outputs as u32,
+            stages: (weight.padded() / SEGMENT) as u32,
+            wide: u32::from(product.out.dtype() == DType::F32),
+        };
+        let grid = Grid {
+            blocks: (variant.blocks, 1, 1),
+            threads: tile / WARPGROUP_OUTPUTS * WARPGROUP + PRODUCERS,
+            shared: HALF_ROOM,
+        };
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
+        unsafe {
+            launch(
+                &self.context,
+                self.float8.stream[variant.shape],
+                grid,
+                &params,
+            )
+        }
+    }
+
+    /// Sums of shared tiles, and how much of each tile has arrived.
+    fn float8_sums(&self) -> Result<Arc<[Buffer; 2]>, DeviceError> {
+        let mut sums = locked(&self.float8.partials);
+        if let Some(sums) = sums.as_ref() {
+            return Ok(Arc::clone(sums));
+        }
+        let most_blocks = 2 * self.float8.units;
+        let partials = 2 * most_blocks * LARGEST_SUMS * size_of::<f32>();
+        let made = Arc::new([
+            allocate(&self.context, partials, "sums of products")?,
+            allocate(&self.context, MOST_TILES * 4, "arrivals of products")?,
+        ]);
+        *sums = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    pub(super) fn run_float8_any(
+        &self,
+        product: &Product<'_>,
+        weight: &Float8Weight,
+    ) -> Result<(), DeviceError> {
+        let params = AnyParams {
+            x: product.x.address() as u64,
+            codes: weight.codes.address() as u64,
+            scales: weight.scales(),
+            bias: bias_of(product),
+            out: product.out.address() as u64,
+            x_stride: product.x.stride() as u32,
+            out_stride: product.out.stride() as u32,
+            inputs: weight.inputs as u32,
+            words: words(weight.inputs),
+            outputs: weight.outputs as u32,
+            wide: u32::from(product.out.dtype() == DType::F32),
+        };
+        let grid = Grid {
+            blocks: (weight.outputs.div_ceil(8), product.x.rows(), 1),
+            threads: 256,
+            shared: 0,
+        };
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
+        unsafe { launch(&self.context, self.float8.any, grid, &params) }
+    }
+
+    /// Rounds the inputs of a product into the workspace.
+    pub(super) fn round_rows(
+        &self,
+        product: &Product<'_>,
+        weight: &Float8Weight,
+        room: &Room,
+    ) -> Result<(), DeviceError> {
+        let rows = product.x.rows();
+        let params = RoundParams {
+            x: product.x.address() as u64,
+            codes: room.codes.address() as u64,
+            scales: room.scales.address() as u64,
+            x_stride: product.x.stride() as u32,
+            inputs: weight.inputs as u32,
+            words: words(weight.inputs),
+            scale_stride: if weight.is_grouped() { rows as u32 } else { 0 },
+        };
+        let grid = row_grid(rows, weight.inputs);
+        // SAFETY: the struct of the kernel; the workspace has room for so many rows of the weight's inputs.
+        unsafe { launch(&self.context, self.float8.round, grid, &params) }
+    }
+
+    /// Widens rows of a weight to bf16.
+    pub(super) fn widen_rows(
+        &self,
+        weight: &Float8Weight,
+        rows: Range<usize>,
+        to: &Buffer,
+    ) -> Result<(), DeviceError> {
+        self.widen(
+            weight,
+            (rows.start, 0, rows.len()),
+            (to.address() as u64, weight.inputs),
+        )
+    }
+
+    /// Rows of a weight by index, widened to bf16.
+    pub(crate) fn gather_float8(
+        &self,
+        weight: &Float8Weight,
+        indices: View<'_>,
+        out: &ViewMut<'_>,
+    ) -> Result<(), DeviceError> {
+        let rows = (0, indices.address() as u64, indices.cols());
+        self.widen(weight, rows, (out.address() as u64, out.stride()))
+    }
+
+    fn widen(
+        &self,
+        weight: &Float8Weight,
+        (first, indices, rows): (usize, u64, usize),
+        (out, stride): (u64, usize),
+    ) -> Result<(), DeviceError> {
+        let params = WidenParams {
+            codes: weight.codes.address() as u64,
+            scales: weight.scales(),
+            indices,
+            out,
+            first: first as u32,
+            out_stride: stride as u32,
+            inputs: weight.inputs as u32,
+            words: words(weight.inputs),
+        };
+        let grid = row_grid(rows, weight.inputs);
+        // SAFETY: the struct of the kernel; the destination has room for so many rows.
+        unsafe { launch(&self.context, self.float8.widen, grid, &params) }
+    }
+}

@@ -1,0 +1,322 @@
+//! Products with weights of eight-bit floats.
+//!
+//! Few rows go through our own kernel, which reads codes at the speed of memory and rounds nothing; many rows through
+//! cuBLASLt, for which activations are rounded to eight bits too; what neither takes is widened to bf16 piece by piece.
+
+mod choose;
+mod launch;
+mod weight;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ops::DeviceError;
+use tensor::{Buffer, DType};
+
+use super::blas::{Algorithm, Scaled};
+use super::{Product, Products, Shape, none_found};
+use crate::launch::HALF_ROOM;
+use crate::memory::allocate;
+use crate::module::{Function, Modules};
+
+pub(crate) use weight::{Float8Weight, ScaleGrid};
+
+/// Codes that lie together: rows are padded to so many, and scales cover so many at least.
+const SEGMENT: usize = 128;
+/// Rows of x that the compiled shapes take, and outputs of their tiles.
+const SHAPES: [(usize, usize); 4] = [(8, 64), (16, 64), (32, 128), (64, 128)];
+const LARGEST_SUMS: usize = 64 * 128;
+/// Tiles whose arrivals are counted.
+const MOST_TILES: usize = 1 << 16;
+/// Rows whose activations are rounded at once.
+const MOST_ROUNDED: usize = 4096;
+/// Bytes of a weight that are widened at once.
+const WIDENED: usize = 64 << 20;
+
+/// One compiled shape of the kernel and the size of its grid.
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    /// Which of the shapes.
+    shape: usize,
+    blocks: usize,
+}
+
+/// How a product is computed.
+#[derive(Clone, Copy)]
+enum Way {
+    /// By our kernel.
+    Stream(Variant),
+    /// By cuBLASLt, activations rounded.
+    Rounded(Algorithm),
+    /// By cuBLASLt, the weight widened to bf16 before.
+    Widened,
+}
+
+/// A way, and milliseconds of each kind when it was chosen; infinite where there is none.
+#[derive(Clone, Copy)]
+struct Choice {
+    way: Way,
+    times: [f32; 3],
+}
+
+/// Workspaces that products share, as large as the largest weight so far needs.
+struct Room {
+    /// Rounded activations and their scales.
+    codes: Buffer,
+    scales: Buffer,
+    /// Widened weights.
+    widened: Buffer,
+}
+
+/// The kernels and what they share.
+pub(crate) struct Float8Kernels {
+    stream: [Function; SHAPES.len()],
+    any: Function,
+    arrange: Function,
+    invent: Function,
+    widen: Function,
+    round: Function,
+    /// Made with the first weight.
+    partials: Mutex<Option<Arc<[Buffer; 2]>>>,
+    room: Mutex<Option<Arc<Room>>>,
+    units: usize,
+    chosen: Mutex<BTreeMap<(Shape, bool), Choice>>,
+    /// Algorithms for widened weights.
+    suggested: Mutex<BTreeMap<Shape, Algorithm>>,
+}
+
+impl Float8Kernels {
+    pub(crate) fn new(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
+        let any = modules.find("linear_float8_any")?;
+        let mut stream = [any; SHAPES.len()];
+        for (function, (rows, _)) in stream.iter_mut().zip(SHAPES) {
+            *function = modules.find_with_shared(&format!("linear_float8_{rows}"), HALF_ROOM)?;
+        }
+        Ok(Self {
+            stream,
+            any,
+            arrange: modules.find("float8_arrange")?,
+            invent: modules.find("float8_invent")?,
+            widen: modules.find("float8_widen")?,
+            round: modules.find("float8_round")?,
+            partials: Mutex::default(),
+            room: Mutex::default(),
+            units,
+            chosen: Mutex::default(),
+            suggested: Mutex::default(),
+        })
+    }
+
+    /// Ways to compute a product of so many rows by our kernel.
+    fn variants(&self, rows: usize, outputs: usize) -> Vec<Variant> {
+        let Some(shape) = SHAPES.iter().position(|&(most, _)| most >= rows) else {
+            return Vec::new();
+        };
+        let (tiles, most) = (outputs.div_ceil(SHAPES[shape].1), 2 * self.units);
+        if tiles > MOST_TILES {
+            return Vec::new();
+        }
+        let even: Vec<usize> = if tiles > most {
+            vec![tiles.div_ceil(tiles.div_ceil(most))]
+        } else {
+            let parts = (1..=6).map(|parts| parts * tiles);
+            parts.filter(|&blocks| blocks <= most).collect()
+        };
+        let blocks = [most, self.units].into_iter().chain(even);
+        blocks.map(|blocks| Variant { shape, blocks }).collect()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Some rows of a product.
+fn rows_of<'p>(product: &'p mut Product<'_>, rows: Range<usize>) -> Product<'p> {
+    Product {
+        x: product.x.row_range(rows.clone()),
+        bias: product.bias,
+        out: product.out.reborrow().row_range(rows),
+    }
+}
+
+impl Products {
+    /// Enqueues a product with a weight of eight-bit floats.
+    pub(crate) fn run_float8(
+        &self,
+        product: &mut Product<'_>,
+        weight: &Float8Weight,
+    ) -> Result<(), DeviceError> {
+        let rows = product.x.rows();
+        if !product.rows_are_pieces() {
+            return self.run_float8_any(product, weight);
+        }
+        if rows > MOST_ROUNDED {
+            for start in (0..rows).step_by(MOST_ROUNDED) {
+                let mut part = rows_of(product, start..rows.min(start + MOST_ROUNDED));
+                self.run_float8(&mut part, weight)?;
+            }
+            return Ok(());
+        }
+        // cuBLASLt wants a bias in the type of the results.
+        let wide_bias = product.bias.is_some() && product.out.dtype() == DType::F32;
+        if product.results_are_pieces() && !wide_bias {
+            let way = self.float8_way(product, weight)?;
+            return self.run_float8_way(product, weight, &way);
+        }
+        match self.float8.variants(rows, product.out.cols()).first() {
+            Some(&variant) => self.run_float8_stream(product, weight, variant),
+            None => self.run_float8_any(product, weight),
+        }
+    }
+
+    fn run_float8_way(
+        &self,
+        product: &mut Product<'_>,
+        weight: &Float8Weight,
+        way: &Way,
+    ) -> Result<(), DeviceError> {
+        match way {
+            Way::Stream(variant) => self.run_float8_stream(product, weight, *variant),
+            Way::Rounded(algorithm) => self.run_rounded(product, weight, algorithm),
+            Way::Widened => self.run_widened(product, weight),
+        }
+    }
+
+    /// The way chosen for the shape, or what should do for shapes that were not tried.
+    fn float8_way(&self, product: &Product<'_>, weight: &Float8Weight) -> Result<Way, DeviceError> {
+        let key = (Shape::of(product), weight.is_grouped());
+        if let Some(choice) = locked(&self.float8.chosen).get(&key) {
+            return Ok(choice.way);
+        }
+        let variants = self.float8.variants(product.x.rows(), product.out.cols());
+        let way = if let Some(&variant) = variants.first() {
+            Way::Stream(variant)
+        } else {
+            let suggested = self.rounded_candidates(product, weight, 1)?;
+            suggested.first().map_or(Way::Widened, |&a| Way::Rounded(a))
+        };
+        let times = [f32::INFINITY; 3];
+        locked(&self.float8.chosen).insert(key, Choice { way, times });
+        Ok(way)
+    }
+
+    /// Algorithms of cuBLASLt for rounded activations; none where it does not take the shape or the blocks.
+    fn rounded_candidates(
+        &self,
+        product: &Product<'_>,
+        weight: &Float8Weight,
+        most: usize,
+    ) -> Result<Vec<Algorithm>, DeviceError> {
+        let Some(scales) = weight.library_scales() else {
+            return Ok(Vec::new());
+        };
+        let room = self.float8_room(weight.padded())?;
+        let scaled = room.scaled(weight, scales);
+        // A shape that the library does not take is no failure.
+        Ok(self
+            .blas
+            .candidates_scaled(product, Some(&scaled), most)
+            .unwrap_or_default())
+    }
+
+    /// Rounds activations and multiplies codes; rows that do not make four go through our kernel.
+    fn run_rounded(
+        &self,
+        product: &mut Product<'_>,
+        weight: &Float8Weight,
+        algorithm: &Algorithm,
+    ) -> Result<(), DeviceError> {
+        let rows = product.x.rows();
+        let whole = if weight.is_grouped() {
+            rows / 4 * 4
+        } else {
+            rows
+        };
+        if whole > 0 {
+            let room = self.float8_room(weight.padded())?;
+            let part = rows_of(product, 0..whole);
+            self.round_rows(&part, weight, &room)?;
+            let scales = weight.library_scales();
+            let scaled = room.scaled(weight, scales.expect("there are algorithms only with them"));
+            let codes = weight.codes.address() as u64;
+            self.blas
+                .enqueue_scaled(&part, codes, Some(&scaled), algorithm)?;
+        }
+        if whole < rows {
+            let rest = rows_of(product, whole..rows);
+            let variants = self.float8.variants(rest.x.rows(), rest.out.cols());
+            let variant = variants
+                .first()
+                .ok_or_else(|| none_found(&Shape::of(&rest)))?;
+            self.run_float8_stream(&rest, weight, *variant)?;
+        }
+        Ok(())
+    }
+
+    /// Widens as many outputs at once as fit into the workspace, and multiplies bf16.
+    fn run_widened(
+        &self,
+        product: &mut Product<'_>,
+        weight: &Float8Weight,
+    ) -> Result<(), DeviceError> {
+        let (outputs, inputs) = (weight.outputs, weight.inputs);
+        let room = self.float8_room(weight.padded())?;
+        let height = (WIDENED / (2 * inputs) / 64 * 64).max(64);
+        for start in (0..outputs).step_by(height) {
+            let columns = start..outputs.min(start + height);
+            self.widen_rows(weight, columns.clone(), &room.widened)?;
+            let part = Product {
+                x: product.x,
+                bias: product.bias.map(|bias| bias.columns(columns.clone())),
+                out: product.out.reborrow().columns(columns),
+            };
+            let algorithm = self.suggested(&part)?;
+            let address = room.widened.address() as u64;
+            self.blas.enqueue(&part, address, &algorithm)?;
+        }
+        Ok(())
+    }
+
+    fn suggested(&self, product: &Product<'_>) -> Result<Algorithm, DeviceError> {
+        let shape = Shape::of(product);
+        if let Some(algorithm) = locked(&self.float8.suggested).get(&shape) {
+            return Ok(*algorithm);
+        }
+        let candidates = self.blas.candidates(product, 1)?;
+        let algorithm = candidates.first().ok_or_else(|| none_found(&shape))?;
+        locked(&self.float8.suggested).insert(shape, *algorithm);
+        Ok(*algorithm)
+    }
+
+    /// Workspaces for weights whose rows have so many codes.
+    fn float8_room(&self, padded: usize) -> Result<Arc<Room>, DeviceError> {
+        let mut room = locked(&self.float8.room);
+        if let Some(room) = room
+            .as_ref()
+            .filter(|room| room.codes.bytes() >= MOST_ROUNDED * padded)
+        {
+            return Ok(Arc::clone(room));
+        }
+        let take = |bytes, what| allocate(&self.context, bytes, what);
+        let made = Arc::new(Room {
+            codes: take(MOST_ROUNDED * padded, "rounded activations")?,
+            scales: take(MOST_ROUNDED * padded / SEGMENT * 4, "scales of activations")?,
+            widened: take(WIDENED.max(2 * 64 * padded), "widened weights")?,
+        });
+        *room = Some(Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+impl Room {
+    fn scaled(&self, weight: &Float8Weight, scales: &Buffer) -> Scaled {
+        Scaled {
+            x: self.codes.address() as u64,
+            inputs: weight.padded(),
+            scales: [self.scales.address() as u64, scales.address() as u64],
+            grouped: weight.is_grouped(),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A matrix of codes as the device holds it, and its scales in the forms that kernels and library want.
+
+use ops::{DeviceError, Float8Rows};
+use tensor::Buffer;
+
+use super::SEGMENT;
+use crate::tensor_map::{Boxes, TensorMap};
+
+/// Outputs of a box that the copy engine brings.
+const BOX: u32 = 64;
+
+/// A matrix of eight-bit floats.
+pub(crate) struct Float8Weight {
+    pub(super) outputs: usize,
+    pub(super) inputs: usize,
+    /// `[outputs, padded]`, ordered as kernels/common/float8.cuh says.
+    pub(super) codes: Buffer,
+    pub(super) map: TensorMap,
+    pub(super) grid: ScaleGrid,
+    /// Where the scales of the grid lie.
+    pub(super) scales: Buffer,
+    library: Option<Buffer>,
+}
+
+/// Which scale belongs to which codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScaleGrid {
+    /// Rows that share scales.
+    pub(super) block_rows: usize,
+    /// Scales of a row.
+    pub(super) groups: usize,
+    /// Segments of a row that share a scale.
+    pub(super) group_segments: usize,
+}
+
+/// Codes of a row when it is padded to whole segments.
+pub(crate) fn padded(inputs: usize) -> usize {
+    inputs.next_multiple_of(SEGMENT)
+}
+
+impl ScaleGrid {
+    /// The grid of a matrix of so many inputs; groups are whole segments, or rows.
+    pub(crate) fn of(rows: &Float8Rows<'_>, inputs: usize) -> Self {
+        let groups = rows.groups(inputs);
+        Self {
+            block_rows: rows.block[0],
+            groups,
+            group_segments: if groups == 1 {
+                padded(inputs) / SEGMENT
+            } else {
+                rows.block[1] / SEGMENT
+            },
+        }
+    }
+
+    /// The scales as cuBLASLt reads them: one an output where rows have one scale, else one for 128 × 128 codes, every
+    /// row of them padded to four; none where blocks are lower than that.
+    pub(crate) fn for_library(
+        self,
+        scales: &[f32],
+        outputs: usize,
+        inputs: usize,
+    ) -> Option<Vec<f32>> {
+        let of_row = |row: usize| &scales[row / self.block_rows * self.groups..][..self.groups];
+        if !outputs.is_multiple_of(16) {
+            return None;
+        }
+        if self.groups == 1 {
+            return Some((0..outputs).map(|row| of_row(row)[0]).collect());
+        }
+        let whole = self.block_rows.is_multiple_of(SEGMENT) || self.block_rows >= outputs;
+        let segments = padded(inputs) / SEGMENT;
+        let wide = segments.next_multiple_of(4);
+        let rows = (0..outputs).step_by(SEGMENT).map(of_row);
+        let expanded = rows.flat_map(|scales| {
+            (0..wide).map(|segment| {
+                scales
+                    .get(segment / self.group_segments)
+                    .copied()
+                    .unwrap_or(0.0)
+            })
+        });
+        whole.then(|| expanded.collect())
+    }
+}
+
+impl Float8Weight {
+    /// Describes codes in the device's order; `scales` are those of the grid, `library` the same for cuBLASLt.
+    pub(crate) fn new(
+        (outputs, inputs): (usize, usize),
+        codes: Buffer,
+        grid: ScaleGrid,
+        scales: Buffer,
+        library: Option<Buffer>,
+    ) -> Result<Self, DeviceError> {
+        let row = padded(inputs) as u64;
+        // The copy engine's map is one of pairs of codes.
+        let map = TensorMap::new(&Boxes {
+            address: codes.address() as u64,
+            sizes: &[row / 2, outputs as u64],
+            strides: &[row],
+            shape: &[TensorMap::SLICE, BOX],
+        })?;
+        Ok(Self {
+            outputs,
+            inputs,
+            codes,
+            map,
+            grid,
+            scales,
+            library,
+        })
+    }
+
+    /// Device memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let library = self.library.as_ref().map_or(0, Buffer::bytes);
+        self.codes.bytes() + self.scales.bytes() + library
+    }
+
+    pub(super) fn padded(&self) -> usize {
+        padded(self.inputs)
+    }
+
+    /// True when a row has more than one scale.
+    pub(super) fn is_grouped(&self) -> bool {
+        self.grid.groups > 1
+    }
+
+    pub(super) fn library_scales(&self) -> Option<&Buffer> {
+        self.library.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(block: [usize; 2], scales: usize) -> Float8Rows<'static> {
+        Float8Rows {
+            codes: Vec::new().into(),
+            block,
+            scales: (1..=scales).map(|i| i as f32).collect(),
+        }
+    }
+
+    #[test]
+    fn scales_a_row_or_a_tensor_become_one_an_output() {
+        let parts = rows([16, 300], 2);
+        let grid = ScaleGrid::of(&parts, 300);
+        assert_eq!((grid.groups, grid.group_segments), (1, 3));
+        let expanded = grid.for_library(&parts.scales, 32, 300).expect("sixteens");
+        assert_eq!((expanded.len(), expanded[15], expanded[16]), (32, 1.0, 2.0));
+        assert_eq!(grid.for_library(&parts.scales, 31, 300), None);
+    }
+
+    #[test]
+    fn blocks_become_squares_of_128_padded_to_four() {
+        let parts = rows([256, 256], 4);
+        let grid = ScaleGrid::of(&parts, 500);
+        let expanded = grid.for_library(&parts.scales, 512, 500);
+        let expected = [[1.0, 1.0, 2.0, 2.0]; 2].concat();
+        let lower = [[3.0, 3.0, 4.0, 4.0]; 2].concat();
+        assert_eq!(expanded, Some([expected, lower].concat()));
+        let narrow = rows([64, 128], 8);
+        let grid = ScaleGrid::of(&narrow, 200);
+        assert_eq!(grid.for_library(&narrow.scales, 256, 200), None);
+        let one = rows([128, 128], 2);
+        let grid = ScaleGrid::of(&one, 200);
+        assert_eq!(
+            grid.for_library(&one.scales, 64, 200),
+            Some(vec![1.0, 2.0, 0.0, 0.0])
+        );
+    }
+}
