@@ -1,5 +1,5 @@
 //! Prepares a run on a machine with a GPU that has neither a Rust toolchain nor a network: builds here, and puts the
-//! binaries, their material and one script into the folder `carry/ops`.
+//! binaries, their material and one script each for ops and for serving into the folder `carry`.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -15,48 +15,64 @@ const MATERIAL: [(&str, &str); 1] = [("crates/models/tests/goldens", "goldens")]
 /// What the device machine takes along at most, with room for the tree itself.
 const MOST_BYTES: u64 = 48 << 20;
 const SCRIPT: &str = include_str!("gpu.sh");
+const SERVING: &str = include_str!("serving.sh");
 
-/// Fills `carry/ops` and says what to do with it.
+/// Fills `carry` and says what to do with it.
 pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     kernels::run(root)?;
-    let carry = root.join("carry/ops");
-    std::fs::create_dir_all(&carry).context("cannot create carry/ops")?;
+    let carry = root.join("carry");
+    let ops = carry.join("ops");
+    std::fs::create_dir_all(&ops).context("cannot create carry/ops")?;
     for (package, example) in EXAMPLES {
-        build(root, package, example)?;
-        let binary = carry.join(example);
-        std::fs::copy(root.join("target/release/examples").join(example), &binary)?;
-        call(Command::new("strip").arg(&binary))?;
+        bring(root, package, Target::Example(example), &ops)?;
     }
     for (from, to) in MATERIAL {
-        copy_folder(&root.join(from), &carry.join(to))?;
+        copy_folder(&root.join(from), &ops.join(to))?;
     }
-    std::fs::write(carry.join("run.sh"), SCRIPT)?;
-    let bytes = size(&carry)?;
+    std::fs::write(ops.join("run.sh"), SCRIPT)?;
+    bring(root, "cli", Target::Binary("peregrine"), &carry)?;
+    bring(root, "testkit", Target::Example("soak"), &carry)?;
+    std::fs::write(carry.join("serving.sh"), SERVING)?;
+    let beside = ["peregrine", "soak"].map(|name| carry.join(name));
+    let mut bytes = size(&ops)?;
+    for file in beside {
+        bytes += file.metadata()?.len();
+    }
     if bytes > MOST_BYTES {
-        bail!("carry/ops has {bytes} bytes, the limit is {MOST_BYTES}");
+        bail!("carry has {bytes} bytes, the limit is {MOST_BYTES}");
     }
     println!(
-        "carry/ops is ready, {} MiB; on the GPU machine, in the root of the repository, run",
+        "carry is ready, {} MiB; on the GPU machine, in the root of the repository, run",
         bytes >> 20
     );
     println!("    bash carry/ops/run.sh            all parts");
     println!(
         "    bash carry/ops/run.sh PART…      some of: check attention layers products small sanitize profile"
     );
+    println!(
+        "    bash carry/serving.sh PART MODEL…  one of: bench repeat soak trace; MODEL is a folder in carry/models"
+    );
     Ok(ExitCode::SUCCESS)
 }
 
-fn build(root: &Path, package: &str, example: &str) -> anyhow::Result<()> {
-    let arguments = [
-        "build",
-        "--release",
-        "--locked",
-        "-p",
-        package,
-        "--example",
-        example,
-    ];
-    call(Command::new("cargo").current_dir(root).args(arguments))
+/// Something that cargo builds.
+#[derive(Clone, Copy)]
+enum Target {
+    Binary(&'static str),
+    Example(&'static str),
+}
+
+/// Builds a target for speed and puts it into a folder, without symbols.
+fn bring(root: &Path, package: &str, target: Target, to: &Path) -> anyhow::Result<()> {
+    let (kind, name, built) = match target {
+        Target::Binary(name) => ("--bin", name, "target/release"),
+        Target::Example(name) => ("--example", name, "target/release/examples"),
+    };
+    let arguments = ["build", "--release", "--locked", "-p", package, kind, name];
+    call(Command::new("cargo").current_dir(root).args(arguments))?;
+    let binary = to.join(name);
+    std::fs::copy(root.join(built).join(name), &binary)?;
+    call(Command::new("strip").arg(&binary))
 }
 
 fn call(command: &mut Command) -> anyhow::Result<()> {
