@@ -143,6 +143,33 @@ fn inspect_describes_a_model_of_either_format() {
 }
 
 #[test]
+fn inspect_tells_what_weights_become_on_the_device() {
+    for (name, flags, formats) in [
+        (
+            "fp8-llama-odd-blocks",
+            &[][..],
+            "8-bit floats in groups of 32 for ",
+        ),
+        ("llama-gqa2", &[], "on device     BF16 for "),
+        (
+            "llama-gqa2",
+            &["--quantization", "fp8"],
+            "8-bit floats with a scale a row for ",
+        ),
+    ] {
+        let path = tiny(name);
+        let words = [
+            &["inspect", path.to_str().unwrap(), "--device", "cpu"],
+            flags,
+        ]
+        .concat();
+        let (code, out, err) = peregrine(&words);
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains(formats), "{out}");
+    }
+}
+
+#[test]
 fn inspect_of_a_description_alone_plans_its_weights() {
     let config = tiny("qwen3-tied").join("config.json");
     let (code, out, err) = peregrine(&["inspect", config.to_str().unwrap(), "--memory-gb", "80"]);

@@ -23,6 +23,7 @@ pub struct DummyWeights {
     pool: OnceLock<Vec<u8>>,
     /// The same numbers as floats of eight bits, to be multiplied with [`SCALE`].
     codes: OnceLock<Vec<u8>>,
+    code_bytes: usize,
     pool_bytes: usize,
     /// Scales.
     scales: Vec<u8>,
@@ -50,8 +51,9 @@ impl DummyWeights {
             let sizes = of_type.map(|(_, shape, _)| elements(shape) * dtype.size());
             sizes.max().unwrap_or(0)
         };
-        let (scale_bytes, code_bytes) = (largest(DType::F32), largest(CODES));
-        let pool_bytes = (largest(NUMBERS) + SPREAD * NUMBERS.size()).max(code_bytes + SPREAD);
+        let scale_bytes = largest(DType::F32);
+        let pool_bytes = largest(NUMBERS) + SPREAD * NUMBERS.size();
+        let code_bytes = largest(CODES) + SPREAD;
         let place = |index: usize, name: &str, dtype: DType, bytes: usize| -> Range<usize> {
             let start = if is_norm(name) || dtype == DType::F32 {
                 0
@@ -82,6 +84,7 @@ impl DummyWeights {
             ones: ONE.repeat(widest_norm / NUMBERS.size()),
             pool: OnceLock::new(),
             codes: OnceLock::new(),
+            code_bytes,
             pool_bytes,
             scales: SCALE.to_le_bytes().repeat(scale_bytes / DType::F32.size()),
         }
@@ -89,14 +92,9 @@ impl DummyWeights {
 
     fn codes(&self) -> &[u8] {
         self.codes.get_or_init(|| {
-            let numbers = random_numbers().take(DISTINCT.min(self.pool_bytes));
+            let numbers = random_numbers().take(DISTINCT.min(self.code_bytes));
             let distinct = numbers.map(|number| float8::encode(number.to_f32() / SCALE));
-            distinct
-                .collect::<Vec<u8>>()
-                .into_iter()
-                .cycle()
-                .take(self.pool_bytes)
-                .collect()
+            repeated(&distinct.collect::<Vec<u8>>(), self.code_bytes)
         })
     }
 
@@ -104,9 +102,7 @@ impl DummyWeights {
         self.pool.get_or_init(|| {
             let distinct = random_numbers().take(DISTINCT.min(self.pool_bytes / NUMBERS.size()));
             let distinct: Vec<u8> = distinct.flat_map(bf16::to_le_bytes).collect();
-            let mut pool = distinct.repeat(self.pool_bytes / distinct.len());
-            pool.extend_from_slice(&distinct[..self.pool_bytes - pool.len()]);
-            pool
+            repeated(&distinct, self.pool_bytes)
         })
     }
 }
@@ -131,6 +127,13 @@ fn described(spec: &ModelSpec) -> Vec<(String, Vec<usize>, DType)> {
         list.push((name, shape, CODES));
     }
     list
+}
+
+/// So many bytes, the given ones again and again.
+fn repeated(distinct: &[u8], bytes: usize) -> Vec<u8> {
+    let mut pool = distinct.repeat(bytes / distinct.len());
+    pool.extend_from_slice(&distinct[..bytes - pool.len()]);
+    pool
 }
 
 fn is_norm(name: &str) -> bool {

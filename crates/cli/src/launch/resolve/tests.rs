@@ -179,6 +179,11 @@ fn what_cannot_be_honoured_in_full_is_said() {
     let types = launch("--kv-cache-dtype fp8_e5m2").unwrap();
     let line = "--kv-cache-dtype accepted, no effect: keys and values are F16 on this device";
     assert_eq!(types.notices[0].to_string(), line);
+    let packed = launch("--quantization awq").unwrap();
+    assert_eq!(
+        packed.notices[0].to_string(),
+        "--quantization accepted, no effect: weights keep the format they are stored in"
+    );
     let small = device("cpu", 2 << 30, 1 << 30);
     let tokens = launch_on(&small, "--max-total-tokens 1M").unwrap();
     assert_eq!(tokens.notices.len(), 1);
