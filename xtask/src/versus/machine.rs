@@ -16,8 +16,20 @@ pub(crate) fn facts(
     model: &Path,
     speed: f64,
 ) -> anyhow::Result<Vec<(&'static str, String)>> {
-    let cpu = fs::read_to_string("/proc/cpuinfo").context("cannot read /proc/cpuinfo")?;
     let file = model.file_name().unwrap_or_default().to_string_lossy();
+    let mut facts = common_facts(root)?;
+    let more = [
+        ("memory, measured", format!("{:.1} GB/s", speed / 1e9)),
+        ("model", file.into_owned()),
+        ("threads", threads.to_string()),
+    ];
+    facts.splice(1..1, more);
+    Ok(facts)
+}
+
+/// The processor, the commit and the compilers.
+pub(crate) fn common_facts(root: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let cpu = fs::read_to_string("/proc/cpuinfo").context("cannot read /proc/cpuinfo")?;
     let cores = cpu.lines().filter(|line| line.starts_with("processor"));
     let features: Vec<&str> = FEATURES
         .iter()
@@ -32,9 +44,6 @@ pub(crate) fn facts(
     );
     Ok(vec![
         ("processor", processor),
-        ("memory, measured", format!("{:.1} GB/s", speed / 1e9)),
-        ("model", file.into_owned()),
-        ("threads", threads.to_string()),
         (
             "commit",
             output(root, "git", &["rev-parse", "--short", "HEAD"]),

@@ -58,7 +58,7 @@ pub(crate) fn run(root: &Path, words: &[String]) -> anyhow::Result<ExitCode> {
     let section = report::section(&results, &contenders, floor.as_ref(), &facts);
     println!("\n{section}");
     if contenders.len() == 2 {
-        report::write(&root.join("docs/performance.md"), &section)?;
+        report::write(&root.join("docs/performance.md"), "llama-cpp", &section)?;
         println!("written to docs/performance.md");
     }
     Ok(ExitCode::SUCCESS)

@@ -11,9 +11,6 @@ use super::load::{CAPACITY, Contender};
 use super::results::Results;
 use super::table;
 
-const BEGIN: &str = "<!-- versus llama-cpp: written by `cargo xtask versus llama-cpp` -->";
-const END: &str = "<!-- versus llama-cpp: end -->";
-
 /// The table with everything one needs to know to judge it.
 pub(crate) fn section(
     results: &Results,
@@ -50,19 +47,27 @@ pub(crate) fn section(
     out
 }
 
-/// Replaces what stands between the marks.
-pub(crate) fn write(path: &Path, section: &str) -> anyhow::Result<()> {
+/// Replaces what stands between the marks of a comparison.
+pub(crate) fn write(path: &Path, peer: &str, section: &str) -> anyhow::Result<()> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let text = replaced(&text, section)
-        .with_context(|| format!("{} has lost its marks", path.display()))?;
+    let text = replaced(&text, peer, section)
+        .with_context(|| format!("{} has lost its marks for {peer}", path.display()))?;
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn replaced(text: &str, section: &str) -> Option<String> {
-    let (before, rest) = text.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n\n{section}\n{END}{after}"))
+fn marks(peer: &str) -> (String, String) {
+    (
+        format!("<!-- versus {peer}: written by `cargo xtask versus {peer}` -->"),
+        format!("<!-- versus {peer}: end -->"),
+    )
+}
+
+fn replaced(text: &str, peer: &str, section: &str) -> Option<String> {
+    let (begin, end) = marks(peer);
+    let (before, rest) = text.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}\n\n{section}\n{end}{after}"))
 }
 
 #[cfg(test)]
@@ -71,10 +76,11 @@ mod tests {
 
     #[test]
     fn only_what_stands_between_the_marks_changes() {
-        let text = format!("# a\n{BEGIN}\nold\n{END}\nb\n");
-        let new = replaced(&text, "new\n").unwrap();
-        assert_eq!(new, format!("# a\n{BEGIN}\n\nnew\n\n{END}\nb\n"));
-        assert_eq!(replaced(&new, "new\n").as_deref(), Some(new.as_str()));
-        assert_eq!(replaced("no marks", "new"), None);
+        let (begin, end) = marks("x");
+        let text = format!("# a\n{begin}\nold\n{end}\nb\n");
+        let new = replaced(&text, "x", "new\n").unwrap();
+        assert_eq!(new, format!("# a\n{begin}\n\nnew\n\n{end}\nb\n"));
+        assert_eq!(replaced(&new, "x", "new\n").as_deref(), Some(new.as_str()));
+        assert_eq!(replaced(&new, "y", "new"), None);
     }
 }
