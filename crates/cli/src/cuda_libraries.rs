@@ -7,6 +7,7 @@ use crate::env::Env;
 /// Folders of installers, in the order in which they are tried.
 const INSTALLED: &[&str] = &[
     "/usr/local/cuda/lib64",
+    "/usr/local/cuda/extras/CUPTI/lib64",
     "/usr/local/nvidia/lib64",
     "/usr/local/nvidia/lib",
 ];
@@ -16,7 +17,7 @@ pub(crate) fn folders(env: &Env) -> Vec<PathBuf> {
     let toolkit = env
         .cuda_home
         .iter()
-        .flat_map(|home| [home.join("lib64"), home.join("lib")]);
+        .flat_map(|home| ["lib64", "lib", "extras/CUPTI/lib64"].map(|folder| home.join(folder)));
     let installed = INSTALLED.iter().map(PathBuf::from);
     let packaged = env
         .programs

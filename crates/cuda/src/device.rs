@@ -7,12 +7,14 @@ use cudarc::driver::sys;
 use ops::op::{CountTokens, ResolveTokens, UpdatePages};
 use ops::{
     AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, GatedActivation,
-    GatherRows, Graph, HostValues, HostWeight, Kernels, Linear, LogProbs, OpError, Penalise,
-    Readback, RmsNorm, Rope, RopeStoreKv, Sample, Staging, StoreKv, Weight, WeightFormat,
+    GatherRows, Graph, HostValues, HostWeight, Kernels, Linear, LogProbs, NoTracer, OpError,
+    Penalise, Readback, RmsNorm, Rope, RopeStoreKv, Sample, Staging, StoreKv, Tracer, Weight,
+    WeightFormat,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
 use crate::context::Context;
+use crate::cupti::CudaTracer;
 use crate::driver::check;
 use crate::launch::attend::Attention;
 use crate::launch::sample::Sampling;
@@ -79,6 +81,7 @@ pub struct CudaDevice {
     pub(crate) products: Products,
     invent: Function,
     bandwidth: Option<f64>,
+    tracer: Arc<CudaTracer>,
     pub(crate) max_rows: usize,
 }
 
@@ -126,6 +129,7 @@ impl CudaDevice {
             products: Products::new(&context, modules, info.units, options.products)?,
             invent: modules.find("invent_weight")?,
             bandwidth: bandwidth(&context, &info.name)?,
+            tracer: Arc::new(CudaTracer::new(&options.library_folders)),
             info,
             context,
             max_rows: options.max_step_tokens,
@@ -214,6 +218,10 @@ impl Device for CudaDevice {
 
     fn bandwidth(&self) -> Option<f64> {
         self.bandwidth
+    }
+
+    fn tracer(&self) -> Result<Arc<dyn Tracer>, NoTracer> {
+        Ok(Arc::clone(&self.tracer) as Arc<dyn Tracer>)
     }
 
     fn kernels(&self) -> &dyn Kernels {

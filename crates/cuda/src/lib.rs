@@ -8,6 +8,7 @@
 )]
 
 mod context;
+mod cupti;
 mod device;
 mod driver;
 mod event;

@@ -1,6 +1,6 @@
 //! Where the driver and cuBLASLt are found.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,8 @@ pub enum Absent {
     Device(#[from] DeviceError),
 }
 
-fn list(folders: &[PathBuf]) -> String {
+/// Folders, for a sentence that ends with them.
+pub(crate) fn list(folders: &[PathBuf]) -> String {
     let names = folders
         .iter()
         .map(|folder| format!(", {}", folder.display()));
@@ -74,23 +75,38 @@ fn missing(name: &'static str, folders: &[PathBuf]) -> Absent {
 
 /// A file of the right name that lacks `symbol` is a stand-in, not the library.
 fn need(name: &'static str, symbol: &CStr, folders: &[PathBuf]) -> Result<(), Absent> {
-    let candidates =
-        std::iter::once(PathBuf::from(name)).chain(folders.iter().map(|folder| folder.join(name)));
-    for candidate in candidates {
-        if open_globally(&candidate, symbol) {
-            return Ok(());
-        }
-    }
-    Err(missing(name, folders))
+    let whole = |library: Library| library.symbol(symbol).is_some();
+    let mut found = candidates(name, folders).filter_map(|path| Library::at(&path));
+    found
+        .any(whole)
+        .then_some(())
+        .ok_or_else(|| missing(name, folders))
 }
 
-fn open_globally(path: &Path, symbol: &CStr) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
-        return false;
-    };
-    // SAFETY: zero-terminated texts; the library stays open for the life of the process.
-    unsafe {
-        let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
-        !library.is_null() && !libc::dlsym(library, symbol.as_ptr()).is_null()
+fn candidates(name: &str, folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    std::iter::once(PathBuf::from(name)).chain(folders.iter().map(move |folder| folder.join(name)))
+}
+
+/// A library that stays open for the life of the process.
+pub(crate) struct Library(*mut c_void);
+
+impl Library {
+    /// Opens it from the loader's path, else from one of the folders.
+    pub(crate) fn open(name: &str, folders: &[PathBuf]) -> Option<Self> {
+        candidates(name, folders).find_map(|path| Self::at(&path))
+    }
+
+    fn at(path: &Path) -> Option<Self> {
+        let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+        // SAFETY: a zero-terminated text.
+        let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+        (!library.is_null()).then_some(Self(library))
+    }
+
+    /// The address of a function.
+    pub(crate) fn symbol(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: an open library and a zero-terminated text.
+        let symbol = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        (!symbol.is_null()).then_some(symbol)
     }
 }
