@@ -98,6 +98,12 @@ pub enum Origin {
         started: String,
         /// Seconds until the server was ready.
         ready_after: f64,
+        /// The sign by which that was seen.
+        #[serde(default)]
+        ready_by: String,
+        /// Whether the server ended by itself when asked; nothing when it was not asked then.
+        #[serde(default)]
+        ended_by_itself: Option<bool>,
         /// Whether the server had served other runs before.
         server: ServerUse,
     },

@@ -84,6 +84,16 @@ fn a_matrix_is_run_in_turns_and_its_verdict_is_right() {
         12,
         "our log can be read again"
     );
+    let (code, again, _) = bench.lab(&["log", "session=pair*", "--language", "zh"]);
+    assert_eq!(code, 0);
+    for part in [
+        "就绪检测到：",
+        "[CLIENT] 运行 ",
+        "完成，退出码 0",
+        "已优雅退出",
+    ] {
+        assert_eq!(again.matches(part).count(), 12, "{part} in {again}");
+    }
     assert_eq!(leftovers(&bench), [""; 0]);
     let (code, out, _) = bench.lab(&["run", "plan.toml", "--dry-run"]);
     assert_eq!(code, 0);

@@ -201,6 +201,8 @@ fn what_is_wrong_with_them_is_said() {
     assert_eq!(ascend[0].run.subject.versions["sglang"], "0.5.6.post2");
     assert_eq!(ascend[0].run.load.number("seed"), Some(1.0));
     let matrix = seed(1).unwrap();
+    let client = matrix[0].run.load.command.as_deref();
+    assert!(client.is_some_and(|command| command.starts_with("python3 -m sglang.bench_serving ")));
     assert_eq!(
         matrix[0].run.subject.environment["SGLANG_ENABLE_FLASHINFER_GEMM"],
         "1"

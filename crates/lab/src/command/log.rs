@@ -63,6 +63,17 @@ fn cell(run: &Run, store: &Store, language: Language) -> String {
             command: &command,
         });
     }
+    let measured = match &run.origin {
+        Origin::Measured {
+            ready_by,
+            ended_by_itself,
+            ..
+        } => Some((ready_by.as_str(), *ended_by_itself)),
+        Origin::Imported { .. } => None,
+    };
+    if let Some((sign, _)) = measured.filter(|(sign, _)| !sign.is_empty()) {
+        tell(Event::Ready { server, sign });
+    }
     if let Some(command) = &run.load.command {
         tell(Event::Load {
             server,
@@ -87,5 +98,8 @@ fn cell(run: &Run, store: &Store, language: Language) -> String {
         } => tell(Event::Failed { reason, last_lines }),
     }
     tell(Event::Stop { server });
+    if let Some(gracefully) = measured.and_then(|(_, gracefully)| gracefully) {
+        tell(Event::Stopped { server, gracefully });
+    }
     told
 }

@@ -125,7 +125,9 @@ impl<'a> Context<'a> {
         } else if let Some(server) = CommandLine::server(trimmed) {
             self.images.extend(server.image.clone());
             self.server = Some(server);
-        } else if let Some(client) = CommandLine::client(trimmed) {
+        } else if let Some(client) =
+            CommandLine::client(trimmed.strip_prefix("COMMAND: ").unwrap_or(trimmed))
+        {
             self.client = Some(client);
         } else if let Some((package, version)) = package(trimmed) {
             self.versions.insert(package.to_owned(), version.to_owned());

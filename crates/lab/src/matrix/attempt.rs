@@ -57,6 +57,8 @@ pub(super) struct Report {
     pub(super) subject: SubjectFacts,
     pub(super) command: String,
     pub(super) ready_after: f64,
+    pub(super) ready_by: String,
+    pub(super) ended_by_itself: Option<bool>,
     pub(super) server: ServerUse,
     /// Whether the prefix cache was emptied before the load.
     pub(super) flushed: bool,
@@ -111,6 +113,8 @@ impl Report {
                 cell: attempt.cell.place,
                 started: attempt.started.clone(),
                 ready_after: self.ready_after,
+                ready_by: self.ready_by.clone(),
+                ended_by_itself: self.ended_by_itself,
                 server: self.server,
             },
             outcome,

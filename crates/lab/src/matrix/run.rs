@@ -138,6 +138,7 @@ impl Matrix<'_> {
             } else {
                 let stopped = self.stop(&subject.name, server);
                 report.findings.extend(after_stop(&stopped));
+                report.ended_by_itself = Some(stopped.gracefully);
                 let log = attempt.scratch.path().join("server.log");
                 if let Ok(whole) = fs::read_to_string(log) {
                     report.server_log = whole;
@@ -218,15 +219,9 @@ impl Matrix<'_> {
             self.session.folder(self.store).join(name)
         };
         let server = Server::start(subject, (port, &places), &log, &mark, self.interrupt)?;
-        let path = subject
-            .ready
-            .path
-            .as_ref()
-            .map(|path| format!("GET {path} 200"));
-        let sign = subject.ready.line.clone().or(path).unwrap_or_default();
         self.teller.tell(Event::Ready {
             server: &subject.name,
-            sign: &sign,
+            sign: &subject.ready.sign(),
         });
         Ok(server)
     }
@@ -310,6 +305,8 @@ impl Matrix<'_> {
             subject: server.facts.clone(),
             command,
             ready_after: server.ready_after,
+            ready_by: subject.ready.sign(),
+            ended_by_itself: None,
             server: use_of_server,
             flushed,
             ending,
@@ -344,6 +341,8 @@ impl Matrix<'_> {
             subject: subject.facts(&attempt.places),
             command: String::new(),
             ready_after: 0.0,
+            ready_by: String::new(),
+            ended_by_itself: stopped.map(|stopped| stopped.gracefully),
             server: ServerUse::Fresh,
             flushed: false,
             ending: Err(LoadFailure {

@@ -65,6 +65,14 @@ pub(crate) struct Ready {
     pub(crate) within: Duration,
 }
 
+impl Ready {
+    /// By what it is seen that a server can be used, in a few words.
+    pub(crate) fn sign(&self) -> String {
+        let path = self.path.as_ref().map(|path| format!("GET {path} 200"));
+        self.line.clone().or(path).unwrap_or_default()
+    }
+}
+
 /// How a server is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stop {
