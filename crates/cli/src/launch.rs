@@ -12,7 +12,7 @@ use ops::DeviceInfo;
 
 use crate::args::Notice;
 
-pub(crate) use self::memory::{Budget, estimate_scratch};
+pub(crate) use self::memory::{Budget, Shortfall, estimate_scratch};
 pub(crate) use self::resolve::resolve;
 pub(crate) use self::show::table;
 

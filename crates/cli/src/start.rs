@@ -8,14 +8,14 @@ use engine::{EngineHandle, EngineThread, StepFloor};
 use executor::{ExecutorConfig, LocalExecutor, MemoryPlan, Rank, measure_scratch};
 use flags::Parsed;
 use hub::{LocalModel, Progress as _};
-use models::{LoadOptions, Model, ModelSpec};
-use ops::{Device, DeviceInfo};
+use models::{LoadError, LoadOptions, Model, ModelSpec};
+use ops::{Device, DeviceError, DeviceInfo, OpError};
 
 use crate::args::ServerArgs;
 use crate::device;
 use crate::env::Env;
 use crate::language::Language;
-use crate::launch::{Circumstances, ConfigError, Launch, estimate_scratch, resolve};
+use crate::launch::{Circumstances, ConfigError, Launch, Shortfall, estimate_scratch, resolve};
 use crate::opened::Opened;
 use crate::progress::Bar;
 
@@ -84,7 +84,10 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
             entropy: seed,
         },
     )?;
-    let mut rank = Rank::new(device, model, &launch.executor).context("cannot take the memory")?;
+    let mut rank = Rank::new(device, model, &launch.executor).map_err(|error| match error {
+        OpError::Device(error) => explained(error, &launch),
+        other => anyhow::Error::new(other).context("cannot take the memory"),
+    })?;
     let memory = rank.memory().clone();
     launch.engine.floor = floor(rank.device(), &spec, &memory, &launch.executor);
     let free = rank.device().info().memory_free;
@@ -144,6 +147,14 @@ fn load(
     })
 }
 
+/// Memory that is short is told with what to do about it.
+fn explained(error: DeviceError, launch: &Launch) -> anyhow::Error {
+    match Shortfall::of(&error, &launch.budget) {
+        Some(shortfall) => shortfall.into(),
+        None => error.into(),
+    }
+}
+
 fn load_weights(
     opened: &Opened,
     device: &dyn Device,
@@ -160,7 +171,13 @@ fn load_weights(
     bar.start("loading weights", Some(inventory.file_bytes as u64));
     let mut progress = |done: usize, _: usize| bar.advance(done as u64);
     let spec = opened.spec.clone();
-    let model = models::load(spec, opened.source(), device, options, &mut progress)?;
+    let model =
+        models::load(spec, opened.source(), device, options, &mut progress).map_err(|error| {
+            match error {
+                LoadError::Device(error) => explained(error, plan),
+                other => other.into(),
+            }
+        })?;
     bar.finish();
     let used = model.weight_bytes();
     tracing::info!(
@@ -215,7 +232,10 @@ fn capture(rank: &mut Rank, rows: &[usize], free: usize) -> anyhow::Result<()> {
     tracing::info!("Capture cuda graph bs {rows:?}");
     let mut progress = |rows: usize| tracing::debug!("Capturing batches (bs={rows})");
     rank.capture(rows, &mut progress)
-        .context("cannot capture the steps")?;
+        .context(
+            "cannot capture the steps; a lower --cuda-graph-max-bs or --mem-fraction-static leaves more memory for \
+             them, --disable-cuda-graph does without",
+        )?;
     let seconds = began.elapsed().as_secs_f64();
     tracing::info!("Capture cuda graph end. Time elapsed: {seconds:.2} s.");
     Ok(())

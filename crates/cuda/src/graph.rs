@@ -36,12 +36,14 @@ pub(crate) fn capture(
     ended?;
     let mut executable = std::ptr::null_mut();
     // SAFETY: a graph that was just captured; it is not needed once instantiated.
-    let instantiated = unsafe {
-        let result = sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0);
-        let _ = sys::cuGraphDestroy(graph);
-        result
+    let (instantiated, destroyed) = unsafe {
+        (
+            sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0),
+            sys::cuGraphDestroy(graph),
+        )
     };
     check(instantiated, "instantiating a graph")?;
+    check(destroyed, "forgetting a captured graph")?;
     Ok(CudaGraph {
         executable,
         context: Arc::clone(context),

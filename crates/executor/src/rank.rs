@@ -1,5 +1,5 @@
 use ops::op::{CountTokens, UpdatePages};
-use ops::{Device, DeviceError, Readback, Staging};
+use ops::{Device, DeviceError, OpError, Readback, Staging};
 use scheduler::{PageCopy, PageSize, StepPlan};
 use tensor::{DType, Scratch, View, ViewMut};
 
@@ -80,7 +80,7 @@ impl Rank {
         device: Box<dyn Device>,
         model: Box<dyn models::Model>,
         config: &ExecutorConfig,
-    ) -> Result<Self, DeviceLost> {
+    ) -> Result<Self, OpError> {
         let scratch_bytes = measure_scratch(model.as_ref(), config, device.info().activation)?;
         let scratch = Scratch::new(device.allocate(scratch_bytes, "scratch")?);
         let kv = KvMemory::allocate(device.as_ref(), model.spec(), config)?;
@@ -91,8 +91,8 @@ impl Rank {
             tables: tables.bytes(),
             kv: kv.bytes(),
         };
-        let page_size = PageSize::new(config.page_size as u32)
-            .ok_or_else(|| DeviceLost::because("a page has at least one token"))?;
+        let page_size =
+            PageSize::new(config.page_size as u32).expect("a page has at least one token");
         let input_bytes = 4096 + 16 * config.max_step_tokens + 128 * (config.max_rows + 1);
         Ok(Self {
             inputs: Channel::new(device.as_ref(), input_bytes)?,

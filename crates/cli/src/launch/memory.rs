@@ -2,7 +2,7 @@
 
 use executor::ExecutorConfig;
 use models::ModelSpec;
-use ops::DeviceInfo;
+use ops::{DeviceError, DeviceInfo};
 
 use crate::progress::size;
 
@@ -48,6 +48,60 @@ impl std::fmt::Display for NoRoom {
             size(budget.given as u64),
             budget.fraction,
         )
+    }
+}
+
+/// Memory that a device did not have after all, and what to do about it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error(
+    "{device}: {} for {what} were asked, {} are free, {} too little; {advice}",
+    size(*.wanted as u64),
+    size(*.free as u64),
+    size(.wanted.saturating_sub(*.free) as u64)
+)]
+pub(crate) struct Shortfall {
+    device: String,
+    what: &'static str,
+    wanted: usize,
+    free: usize,
+    advice: String,
+}
+
+impl Shortfall {
+    /// From a device's refusal, with the knob that its purpose hangs on; `None` for other errors.
+    pub(crate) fn of(error: &DeviceError, budget: &Budget) -> Option<Self> {
+        let DeviceError::OutOfMemory {
+            device,
+            what,
+            wanted,
+            free,
+        } = error
+        else {
+            return None;
+        };
+        let fraction = budget.fraction;
+        let advice = match *what {
+            "keys and values" => format!(
+                "lower --mem-fraction-static below {fraction} or --max-total-tokens below {}",
+                budget.tokens
+            ),
+            "scratch" => format!(
+                "lower --chunked-prefill-size, --max-running-requests or --mem-fraction-static below {fraction}"
+            ),
+            "weights" | "small weights" => {
+                "take a smaller or more strongly quantised model, or --quantization fp8".to_owned()
+            }
+            _ => format!(
+                "lower --mem-fraction-static below {fraction}, or stop what else uses the device"
+            ),
+        };
+        Some(Self {
+            device: device.clone(),
+            what,
+            wanted: *wanted,
+            free: *free,
+            advice,
+        })
     }
 }
 
@@ -129,6 +183,36 @@ mod tests {
         let gpu =
             Budget::divide(&device("cuda", 100 * GB, 95 * GB), 0.9, 20 * GB, GB, 1000).unwrap();
         assert_eq!((gpu.given, gpu.tokens), (85 * GB, 65_000_000));
+    }
+
+    #[test]
+    fn memory_that_is_short_after_all_is_told_with_the_difference_and_the_knob() {
+        let gpu = device("cuda", 100 * GB, 95 * GB);
+        let budget = Budget::divide(&gpu, 0.9, 20 * GB, GB, 1000).unwrap();
+        for (what, knobs) in [
+            (
+                "keys and values",
+                "--mem-fraction-static below 0.9 or --max-total-tokens below 65000000",
+            ),
+            ("scratch", "--chunked-prefill-size"),
+            ("weights", "--quantization fp8"),
+            ("inputs of a step", "--mem-fraction-static"),
+        ] {
+            let error = DeviceError::OutOfMemory {
+                device: "a GPU".into(),
+                what,
+                wanted: 65 * GB,
+                free: 40 * GB,
+            };
+            let message = Shortfall::of(&error, &budget).unwrap().to_string();
+            assert!(message.contains("25.0 GB too little"), "{message}");
+            assert!(message.contains(knobs), "{message}");
+        }
+        let lost = DeviceError::Lost {
+            device: "a GPU".into(),
+            message: "gone".into(),
+        };
+        assert_eq!(Shortfall::of(&lost, &budget), None);
     }
 
     #[test]

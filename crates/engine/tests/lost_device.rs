@@ -1,0 +1,245 @@
+//! A device that breaks while it serves, or has less memory than it said: a whole rank over it, and what clients see.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use engine::{EngineConfig, EngineHandle, EngineThread, GenerateRequest, RequestError, TokenEvent};
+use executor::{ExecutorConfig, LocalExecutor, Rank};
+use models::{DummyWeights, LoadOptions};
+use ops::{
+    Device, DeviceError, DeviceInfo, HostWeight, Kernels, OpError, Readback, ReferenceDevice,
+    Staging, Weight, WeightFormat,
+};
+use sampling::SamplingParams;
+use scheduler::{Mix, Order, PageSize, Reuse, SchedulerConfig};
+use tensor::{Buffer, DType, View, ViewMut};
+
+const CONTEXT: usize = 64;
+const TINY: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 16,
+    "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+    "vocab_size": 64, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+    "tie_word_embeddings": true}"#;
+
+/// Where the device breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Breaks {
+    /// Results of a step do not arrive.
+    Fetching,
+    /// Inputs of a step do not leave.
+    Sending,
+    /// Keys and values find no room.
+    Memory,
+}
+
+/// The reference, until `left` transfers are done.
+struct Fragile {
+    inner: ReferenceDevice,
+    breaks: Breaks,
+    left: Arc<AtomicUsize>,
+}
+
+fn lost() -> DeviceError {
+    DeviceError::Lost {
+        device: "the fragile device".into(),
+        message: "fell off the bus".into(),
+    }
+}
+
+/// One transfer less.
+fn count_down(left: &AtomicUsize) -> Result<(), DeviceError> {
+    let down = |left: usize| left.checked_sub(1);
+    left.fetch_update(Ordering::AcqRel, Ordering::Acquire, down)
+        .map(drop)
+        .map_err(|_| lost())
+}
+
+impl Device for Fragile {
+    fn info(&self) -> &DeviceInfo {
+        self.inner.info()
+    }
+    fn kernels(&self) -> &dyn Kernels {
+        self.inner.kernels()
+    }
+    fn allocate(&self, bytes: usize, what: &'static str) -> Result<Buffer, DeviceError> {
+        if self.breaks == Breaks::Memory && what == "keys and values" {
+            return Err(DeviceError::OutOfMemory {
+                device: "the fragile device".into(),
+                what,
+                wanted: bytes,
+                free: 100,
+            });
+        }
+        self.inner.allocate(bytes, what)
+    }
+    fn supports(&self, format: WeightFormat) -> bool {
+        self.inner.supports(format)
+    }
+    fn load_weight(&self, weight: HostWeight<'_>) -> Result<Weight, DeviceError> {
+        self.inner.load_weight(weight)
+    }
+    fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {
+        self.inner.load_values(values, dtype)
+    }
+    fn staging(&self, bytes: usize) -> Result<Box<dyn Staging>, DeviceError> {
+        Ok(Box::new(FragileStaging(
+            self.inner.staging(bytes)?,
+            (self.breaks == Breaks::Sending).then(|| Arc::clone(&self.left)),
+        )))
+    }
+    fn readback(&self, bytes: usize) -> Result<Box<dyn Readback>, DeviceError> {
+        Ok(Box::new(FragileReadback(
+            self.inner.readback(bytes)?,
+            (self.breaks == Breaks::Fetching).then(|| Arc::clone(&self.left)),
+        )))
+    }
+    fn copy(&self, from: View<'_>, to: ViewMut<'_>) -> Result<(), DeviceError> {
+        self.inner.copy(from, to)
+    }
+}
+
+struct FragileStaging(Box<dyn Staging>, Option<Arc<AtomicUsize>>);
+
+impl Staging for FragileStaging {
+    fn host(&mut self) -> Result<&mut [u8], DeviceError> {
+        self.0.host()
+    }
+    fn send(&mut self, bytes: usize) -> Result<(), DeviceError> {
+        self.1.as_deref().map_or(Ok(()), count_down)?;
+        self.0.send(bytes)
+    }
+    fn device(&self) -> View<'_> {
+        self.0.device()
+    }
+}
+
+struct FragileReadback(Box<dyn Readback>, Option<Arc<AtomicUsize>>);
+
+impl Readback for FragileReadback {
+    fn fetch(&mut self, from: View<'_>, offset: usize) -> Result<(), DeviceError> {
+        self.0.fetch(from, offset)
+    }
+    fn seal(&mut self) -> Result<(), DeviceError> {
+        self.0.seal()
+    }
+    fn wait(&mut self) -> Result<&[u8], DeviceError> {
+        self.1.as_deref().map_or(Ok(()), count_down)?;
+        self.0.wait()
+    }
+}
+
+fn scheduler() -> SchedulerConfig {
+    SchedulerConfig {
+        pages: 256,
+        page_size: PageSize::ONE,
+        max_rows: 4,
+        max_queued: usize::MAX,
+        context_length: CONTEXT as u32,
+        chunk: 16,
+        max_prefill_tokens: 32,
+        run_ahead: 2,
+        conservativeness: 1.0,
+        order: Order::Arrival,
+        mix: Mix::Mixed,
+        reuse: Reuse::Prefixes,
+    }
+}
+
+fn limits() -> ExecutorConfig {
+    let scheduler = scheduler();
+    ExecutorConfig {
+        max_rows: 4,
+        max_step_tokens: scheduler.max_step_tokens() as usize,
+        pages: scheduler.pages as usize,
+        page_size: 1,
+        max_sequence_tokens: CONTEXT,
+        run_ahead: 2,
+        kv_dtype: DType::F32,
+    }
+}
+
+fn rank(breaks: Breaks, transfers: usize) -> Result<Rank, OpError> {
+    let spec = models::spec_from_config(TINY.as_bytes()).expect("a whole description");
+    let device = Fragile {
+        inner: ReferenceDevice::default(),
+        breaks,
+        left: Arc::new(AtomicUsize::new(transfers)),
+    };
+    let weights = DummyWeights::new(&spec);
+    let options = LoadOptions {
+        max_positions: CONTEXT,
+    };
+    let model = models::load(spec, &weights, &device, options, &mut |_, _| ()).expect("a model");
+    Rank::new(Box::new(device), model, &limits())
+}
+
+fn start(breaks: Breaks, transfers: usize) -> (EngineHandle, EngineThread) {
+    let rank = rank(breaks, transfers).expect("memory");
+    let executor = LocalExecutor::start(rank, &limits()).expect("a thread");
+    let config = EngineConfig {
+        scheduler: scheduler(),
+        run_ahead: 2,
+        context_length: CONTEXT,
+        vocabulary: 64,
+        end_tokens: Vec::new(),
+        max_waiting: 64,
+        decode_log_interval: 40,
+        largest_graph: 0,
+        random_seed: 1,
+        floor: None,
+    };
+    engine::start(config, Box::new(executor)).expect("a thread")
+}
+
+fn request(prompt: &[u32], tokens: u32) -> GenerateRequest {
+    GenerateRequest {
+        prompt: prompt.into(),
+        params: Arc::new(SamplingParams::greedy(tokens)),
+        choice: 0,
+        log_probs: None,
+        namespace: None,
+        priority: 0,
+    }
+}
+
+#[tokio::test]
+async fn a_device_lost_in_the_middle_of_a_step_fails_everybody_and_says_why() {
+    for breaks in [Breaks::Fetching, Breaks::Sending] {
+        let (engine, thread) = start(breaks, 9);
+        let mut streams = Vec::new();
+        for first in 1..=3 {
+            let stream = engine.generate(request(&[first, 2, 3], 50));
+            streams.push(stream.expect("accepted"));
+        }
+        for mut stream in streams {
+            let mut last = None;
+            while let Some(event) = stream.next().await {
+                last = Some(event);
+            }
+            let Some(TokenEvent::Failed(failed)) = last else {
+                panic!("{breaks:?}: {last:?}")
+            };
+            assert!(failed.message.contains("fell off the bus"), "{failed}");
+        }
+        let ended = thread.stop().expect_err("the device is lost");
+        assert!(ended.message.contains("fell off the bus"), "{ended}");
+        assert!(!engine.is_healthy());
+        let refused = engine.generate(request(&[1], 1)).err();
+        assert_eq!(refused, Some(RequestError::ShuttingDown));
+    }
+}
+
+#[test]
+fn memory_that_is_not_there_is_told_with_its_purpose_and_size() {
+    let error = rank(Breaks::Memory, 0).err().expect("no memory");
+    let OpError::Device(DeviceError::OutOfMemory {
+        what, wanted, free, ..
+    }) = error
+    else {
+        panic!("{error}")
+    };
+    // two layers of keys and values, 257 slots of one head of 8 floats
+    assert_eq!(
+        (what, wanted, free),
+        ("keys and values", 2 * 2 * 257 * 8 * 4, 100)
+    );
+}
