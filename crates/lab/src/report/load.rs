@@ -109,7 +109,11 @@ fn spread(
         (values.len() > 1).then_some(Curve { subject, values })
     });
     let curves: Vec<Curve> = curves.collect();
-    (!curves.is_empty()).then(|| distributions(title, curves))
+    let of = match part {
+        Part::Request(_) => "requests",
+        Part::Gap => "gaps",
+    };
+    (!curves.is_empty()).then(|| distributions((of, title), curves))
 }
 
 fn dot_row(report: &Report, subject: &str, load: &str, metric: &Metric) -> Option<Row> {

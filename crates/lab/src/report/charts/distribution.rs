@@ -17,7 +17,10 @@ pub(in crate::report) struct Curve {
 }
 
 /// The chart; the tail beyond 99 % is cut.
-pub(in crate::report) fn distributions(title: &str, mut curves: Vec<Curve>) -> String {
+pub(in crate::report) fn distributions(
+    (of, title): (&str, &str),
+    mut curves: Vec<Curve>,
+) -> String {
     let canvas = Canvas::new(480.0, 260.0);
     let ends = curves.iter_mut().map(|curve| {
         (
@@ -31,7 +34,7 @@ pub(in crate::report) fn distributions(title: &str, mut curves: Vec<Curve>) -> S
     let low = if low < high * 0.5 { 0.0 } else { low * 0.98 };
     let x = Scale::new((low, high * 1.02), (LEFT, canvas.right()));
     let y = Scale::new((0.0, 100.0), (canvas.bottom(), TOP));
-    let mut out = x_axis(canvas, x, title) + &y_axis(canvas, y, "share of requests %");
+    let mut out = x_axis(canvas, x, title) + &y_axis(canvas, y, &format!("share of {of} %"));
     for curve in &mut curves {
         curve.values.sort_by(f64::total_cmp);
         let mut path = String::new();
