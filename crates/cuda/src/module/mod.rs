@@ -111,3 +111,28 @@ fn name_of(function: sys::CUfunction) -> Result<String, DeviceError> {
     check(result, "loading a kernel")?;
     Ok(name.to_string_lossy().into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_that_was_compiled_is_embedded() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/kernels");
+        let Ok(files) = std::fs::read_dir(folder) else {
+            println!("skipped: no kernels were compiled, run `cargo xtask kernels`");
+            return;
+        };
+        for file in files {
+            let path = file.expect("readable").path();
+            if path.extension().is_none_or(|end| end != "fatbin") {
+                continue;
+            }
+            let name = path.file_stem().expect("a name").to_string_lossy();
+            let embedded = EMBEDDED.iter().find(|(embedded, _)| *embedded == name);
+            let (_, image) = embedded.unwrap_or_else(|| panic!("{name} is not embedded"));
+            // what every fatbin begins with
+            assert!(image.starts_with(&[0x50, 0xED, 0x55, 0xBA]), "{name}");
+        }
+    }
+}
