@@ -1,9 +1,13 @@
 //! Clients that leave, servers that stop, devices that break.
 
+use std::net::SocketAddr;
+
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use server::{ServerError, Stopped, Warmup};
 use testkit::fake_executor::FakeExecutor;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::harness::{Gate, Setup, TestServer, start};
 
@@ -158,6 +162,16 @@ async fn an_idle_server_stops_though_clients_keep_their_connections() {
     drop(client);
 }
 
+/// What `/health` answers, as long as somebody does.
+async fn health_of(address: SocketAddr) -> Option<String> {
+    let mut connection = TcpStream::connect(address).await.ok()?;
+    let request = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    connection.write_all(request).await.ok()?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await.ok()?;
+    (!answer.is_empty()).then_some(answer)
+}
+
 #[tokio::test]
 async fn a_lost_device_breaks_its_requests_and_ends_the_server() {
     let executor = FakeExecutor::new(crate::harness::speak).lost_after(3);
@@ -167,6 +181,10 @@ async fn a_lost_device_breaks_its_requests_and_ends_the_server() {
     let events = client.stream_all("/generate", &body).await;
     let error = events.last().unwrap()["error"]["message"].as_str().unwrap();
     assert!(error.contains("told to break"), "{error}");
+    // until it is gone, and never fine again
+    while let Some(health) = health_of(server.address).await {
+        assert!(health.starts_with("HTTP/1.1 503"), "{health}");
+    }
     let ended = server.serving.await.unwrap();
     assert!(matches!(ended, Err(ServerError::EngineLost)), "{ended:?}");
 }
