@@ -156,6 +156,10 @@ fn a_dataset_that_is_missing_or_broken_is_named_with_its_line() {
         "trace.jsonl",
         "{\"timestamp\": 1}\n\n{\"timestamp\": \"x\"}\n",
     );
+    let claims = write(
+        "claims.jsonl",
+        "{\"timestamp\": 1, \"output_length\": 1000000000000}\n",
+    );
     let turns = write(
         "turns.json",
         "[{\"conversations\": [{\"value\": \"a\"}, {\"text\": \"b\"}]}]",
@@ -174,6 +178,7 @@ fn a_dataset_that_is_missing_or_broken_is_named_with_its_line() {
     assert!(complaint("sharegpt", Some(Path::new("/nowhere/x.json"))).contains("/nowhere/x.json"));
     assert!(complaint("sharegpt", Some(folder.path())).contains("folder"));
     assert!(complaint("random", Some(&broken)).contains("line 3"));
-    assert!(complaint("mooncake", Some(&trace)).contains("line 3"));
+    assert!(complaint("mooncake", Some(&trace)).contains("line 3: invalid type"));
+    assert!(complaint("mooncake", Some(&claims)).contains("line 1: output_length 1000000000000"));
     assert!(complaint("sharegpt", Some(&turns)).contains("entry 0: a turn has no value"));
 }

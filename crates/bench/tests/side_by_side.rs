@@ -1,6 +1,6 @@
 //! Beside the unmodified Python clients on the same server: same requests, same output, same figures.
 //!
-//! Needs `reference/setup_bench_clients.sh` to have been run.
+//! Needs what `reference/setup_bench_clients.sh` fetches; `.ci/run` runs it.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -17,18 +17,23 @@ use std::time::Duration;
 use support::{data, data_text, serve};
 use testkit::scripted_server::{Generation, Request, Script, ScriptedServer, Voice, standard};
 
-/// The folder of the reference clients, if it was made; says so when it was not.
+const RELEASES: [&str; 2] = ["0.5.6.post2", "0.5.23"];
+
+/// The target folder with the reference clients in it; says so when they were not fetched.
 fn clients() -> Option<PathBuf> {
-    let workspace = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = workspace.join("target/reference-clients");
-    if folder.join("ready").exists() {
-        return Some(folder);
+    let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    let ready = |release: &str| target.join("reference-clients").join(release).join("ready");
+    let wanted = RELEASES.map(ready).into_iter();
+    for file in wanted.chain([target.join(PYTHON)]) {
+        if !file.exists() {
+            println!(
+                "skipped: there is no {}, run reference/setup_bench_clients.sh",
+                file.display()
+            );
+            return None;
+        }
     }
-    println!(
-        "skipped: there is no {}, run reference/setup_bench_clients.sh",
-        folder.display()
-    );
-    None
+    Some(target)
 }
 
 fn answer(request: &Request) -> Script {
@@ -49,6 +54,9 @@ fn answer(request: &Request) -> Script {
     }
     .script()
 }
+
+/// The interpreter that has what the clients import.
+const PYTHON: &str = "python/bench-clients/bin/python";
 
 /// What a client printed and wrote, and the bodies it sent.
 struct Seen {
@@ -110,14 +118,14 @@ fn ours(release: &str, words: &[&str]) -> Seen {
     seen(printed.out, &server, &folder)
 }
 
-fn theirs(clients: &std::path::Path, release: &str, words: &[&str]) -> Seen {
+fn theirs(target: &std::path::Path, release: &str, words: &[&str]) -> Seen {
     let server = ScriptedServer::start(answer).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let result = folder.path().join("result.jsonl");
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../reference/bench_client.py");
-    let ran = Command::new(clients.join("venv/bin/python"))
+    let ran = Command::new(target.join(PYTHON))
         .arg(script)
-        .arg(clients.join(release))
+        .arg(target.join("reference-clients").join(release))
         .args([
             "--base-url",
             &server.base_url(),
@@ -262,7 +270,7 @@ fn requests_output_and_figures_are_those_of_the_python_clients() {
         "{\"top_k\": 3}",
     ];
     std::thread::scope(|scope| {
-        for release in ["0.5.6.post2", "0.5.23"] {
+        for release in RELEASES {
             let clients = &clients;
             scope.spawn(move || {
                 compare(clients, release, &native);

@@ -76,7 +76,7 @@ pub enum Happening {
 }
 
 /// How the client itself did.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct OwnBehaviour {
     /// Nanoseconds from the arrival of data in the kernel to its being read.
     pub read_lag: Lags,

@@ -40,8 +40,15 @@ pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, DatasetEr
     serde_json::from_slice(&bytes).map_err(|error| DatasetError::Malformed {
         path: path.to_owned(),
         line: error.line(),
-        reason: error.to_string(),
+        reason: without_line(&error),
     })
+}
+
+/// What is wrong and in which column; the line is named by whoever tells it.
+fn without_line(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let reason = text.split(" at line ").next().unwrap_or_default();
+    format!("{reason} at column {}", error.column())
 }
 
 /// One JSON value per line; empty lines are passed over, and no more than `most` are read.
@@ -67,7 +74,7 @@ pub(super) fn read_lines<T: DeserializeOwned>(
         match serde_json::from_str(&line) {
             Ok(entry) => entries.push(entry),
             Err(_) if bad == BadLines::Skip => {}
-            Err(error) => return Err(malformed(error.to_string())),
+            Err(error) => return Err(malformed(without_line(&error))),
         }
     }
     Ok(entries)

@@ -4,7 +4,8 @@ use super::file::{self, BadLines};
 use super::{Dataset, DatasetError, Row, message};
 use crate::put::put;
 use crate::vocabulary::Vocabulary;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::path::Path;
 
@@ -17,13 +18,25 @@ pub struct MooncakeRules {
     pub rounds: usize,
 }
 
+/// An answer longer than this is a mistake in the trace: its text is repeated in later rounds.
+const LONGEST_OUTPUT: u64 = 1 << 20;
+
 #[derive(Deserialize)]
 struct Record {
     timestamp: f64,
     #[serde(default)]
     hash_ids: Vec<Value>,
-    #[serde(default = "usual_output")]
+    #[serde(default = "usual_output", deserialize_with = "output_length")]
     output_length: u64,
+}
+
+fn output_length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let length = u64::deserialize(deserializer)?;
+    if length > LONGEST_OUTPUT {
+        let reason = format!("output_length {length} is more than {LONGEST_OUTPUT}");
+        return Err(D::Error::custom(reason));
+    }
+    Ok(length)
 }
 
 fn usual_output() -> u64 {

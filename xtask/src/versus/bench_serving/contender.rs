@@ -38,7 +38,7 @@ pub(super) fn contenders(root: &Path, clients: &Path) -> Vec<Contender> {
     let python = |name, release: &str| Contender {
         name,
         command: vec![
-            text(clients.join("venv/bin/python")),
+            text(root.join("target/python/bench-clients/bin/python")),
             text(root.join("reference/bench_client.py")),
             text(clients.join(release)),
         ],

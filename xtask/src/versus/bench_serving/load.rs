@@ -33,8 +33,8 @@ pub(super) const LOADS: [Load; 4] = [
         first: "0",
         gap: "0",
         per_write: "64",
-        requests: 4096,
-        tokens: 256,
+        requests: 1024,
+        tokens: 1024,
         is_unpaced: true,
     },
     Load {

@@ -24,11 +24,9 @@ const PATIENCE: u64 = 120;
 /// Measures every client under every load, prints the table and writes it down.
 pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     build(root)?;
+    let fetched = Command::new(root.join("reference/setup_bench_clients.sh")).status()?;
+    ensure!(fetched.success(), "the reference clients cannot be had");
     let clients = root.join("target/reference-clients");
-    if !clients.join("ready").exists() {
-        let made = Command::new(root.join("reference/setup_bench_clients.sh")).status()?;
-        ensure!(made.success(), "the reference clients cannot be had");
-    }
     let work = root.join("target/versus/bench-serving");
     fs::create_dir_all(&work)?;
     let contenders = contenders(root, &clients);
