@@ -12,16 +12,7 @@ __device__ void attend_tiles(const TilesParams& p) {
     const Shape shape(shared);
     let_successor_begin();
     if (threadIdx.x == 0) {
-        shape.control->query_full.init(1);
-        shape.control->query_empty.init(2);
-        for (int i = 0; i < 2; ++i) {
-            shape.control->keys_full[i].init(1);
-            shape.control->keys_empty[i].init(2);
-            shape.control->values_full[i].init(1);
-            shape.control->values_empty[i].init(2);
-            shape.control->tile_full[i].init(1);
-            shape.control->tile_empty[i].init(2);
-        }
+        shape.control->init();
         publish_barriers();
     }
     wait_for_predecessor();

@@ -112,13 +112,15 @@ extern "C" __global__ void __launch_bounds__(kThreads) log_probs(const __grid_co
     const float scale = temperature > 0.0f ? 1.0f / temperature : 1.0f;
     const float* logits = p.logits + static_cast<size_t>(blockIdx.x) * p.stride;
     float max = -INFINITY, sum = 0.0f;
-    for (uint32_t token = threadIdx.x; token < p.vocabulary; token += kThreads) max = fmaxf(max, logits[token] * scale);
+    for (uint32_t token = threadIdx.x; token < p.vocabulary; token += kThreads) max = fmaxf(max, __fmul_rn(logits[token], scale));
     max = block_max(max, sums);
-    for (uint32_t token = threadIdx.x; token < p.vocabulary; token += kThreads) sum += expf(logits[token] * scale - max);
-    const float norm = max + logf(block_sum(sum, sums));
+    for (uint32_t token = threadIdx.x; token < p.vocabulary; token += kThreads) sum += expf(__fmul_rn(logits[token], scale) - max);
+    const float norm = logf(block_sum(sum, sums));
+    // Rounded before the maximum is taken off, as the maximum was: a token alone has all of the probability.
+    const auto log_prob = [&](float logit) { return __fmul_rn(logit, scale) - max - norm; };
     for (uint32_t i = threadIdx.x; i < p.columns; i += kThreads) {
         const size_t at = static_cast<size_t>(blockIdx.x) * p.columns + i;
-        p.log_probs[at] = logits[p.targets[at]] * scale - norm;
+        p.log_probs[at] = log_prob(logits[p.targets[at]]);
     }
     Best previous{INFINITY, 0};
     for (uint32_t place = 0; place < p.top; ++place) {
@@ -133,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) log_probs(const __grid_co
         if (threadIdx.x == 0) {
             const size_t at = static_cast<size_t>(blockIdx.x) * p.top + place;
             p.top_tokens[at] = best.token == kAll ? 0 : best.token;
-            p.top_log_probs[at] = best.value * scale - norm;
+            p.top_log_probs[at] = log_prob(best.value);
         }
     }
 }

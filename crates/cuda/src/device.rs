@@ -8,8 +8,8 @@ use ops::op::{CountTokens, ResolveTokens, UpdatePages};
 use ops::{
     AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, GatedActivation,
     GatherRows, Graph, HostValues, HostWeight, Kernels, Linear, LogProbs, NoTracer, OpError,
-    Penalise, Readback, RmsNorm, Rope, RopeStoreKv, Sample, Staging, StoreKv, Tracer, Weight,
-    WeightFormat,
+    Penalise, Readback, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer,
+    Weight, WeightFormat,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
@@ -387,6 +387,10 @@ impl Kernels for CudaDevice {
     fn rope(&self, op: Rope<'_>) -> Result<(), OpError> {
         op.check()?;
         self.launch_rope(&op)
+    }
+
+    fn rope_attend(&self, op: RopeAttend<'_>) -> Result<(), OpError> {
+        self.launch_rope_attend(op)
     }
 
     fn store_kv(&self, op: StoreKv<'_>) -> Result<(), OpError> {

@@ -24,8 +24,8 @@ pub use dry_run::DryRun;
 pub use error::{DeviceError, OpError};
 pub use op::{
     Activation, AddRmsNorm, Attend, CountTokens, EditLogits, Embed, GatedActivation, GatherRows,
-    HeadNorm, Linear, LogProbs, Penalise, ResolveTokens, RmsNorm, Rope, RopeStoreKv, Sample,
-    SampleParams, StoreKv, TopLogProbs, UpdatePages,
+    HeadNorm, Linear, LogProbs, Penalise, ResolveTokens, RmsNorm, Rope, RopeAttend, RopeStoreKv,
+    Sample, SampleParams, StoreKv, TopLogProbs, UpdatePages,
 };
 pub use reference::ReferenceDevice;
 pub use weight::{AffineRows, Float8Rows, HostValues, HostWeight, Weight, WeightFormat};
@@ -58,6 +58,10 @@ pub trait Kernels {
     }
     /// See [`Attend`].
     fn attend(&self, op: Attend<'_>) -> Result<(), OpError>;
+    /// See [`RopeAttend`]; a device may fuse it.
+    fn rope_attend(&self, op: RopeAttend<'_>) -> Result<(), OpError> {
+        op.compose(self)
+    }
     /// See [`GatedActivation`].
     fn gated_activation(&self, op: GatedActivation<'_>) -> Result<(), OpError>;
     /// See [`GatherRows`].

@@ -111,7 +111,7 @@ fn divisor(a: usize, b: usize) -> usize {
 }
 
 /// Heads, page size, and sequences as (length, new tokens).
-type Case<'a> = (Heads, usize, &'a [(usize, usize)]);
+pub(crate) type Case<'a> = (Heads, usize, &'a [(usize, usize)]);
 
 /// Long prompts with and without a cached prefix: tiles give what the split kernel gives, which takes any stride.
 pub(crate) fn check(device: &CudaDevice) -> bool {

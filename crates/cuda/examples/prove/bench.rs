@@ -113,6 +113,16 @@ impl Matrix {
         matrix
     }
 
+    /// About normal numbers of one byte; large matrices repeat a block.
+    pub(crate) fn random_bytes(device: &CudaDevice, rows: usize, cols: usize, seed: u64) -> Self {
+        let block: Vec<u8> = normals((rows * cols).min(BLOCK), seed)
+            .into_iter()
+            .map(ops::float8::encode)
+            .collect();
+        let bytes: Vec<u8> = block.into_iter().cycle().take(rows * cols).collect();
+        Self::of_bytes(device, rows, cols, DType::F8E4M3, &bytes)
+    }
+
     pub(crate) fn view(&self) -> View<'_> {
         self.buffer.view(0, self.rows, self.cols, self.dtype)
     }

@@ -11,12 +11,14 @@
 mod attention;
 mod bench;
 mod conformance;
+mod decode;
 mod float8;
 mod graphs;
 mod layers;
 mod narrow;
 mod products;
 mod profile;
+mod sanitize;
 mod small;
 
 use std::path::PathBuf;
@@ -27,7 +29,7 @@ use cuda::{CudaDevice, CudaOptions, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 11] = [
+const PARTS: [(&str, Part); 13] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -37,6 +39,8 @@ const PARTS: [(&str, Part); 11] = [
     ("products", products::run),
     ("fp8", float8::run),
     ("attention", attention::time),
+    ("decode", decode::run),
+    ("sanitize", sanitize::run),
     ("layers", layers::run),
     ("profile", profile::run),
 ];
@@ -66,7 +70,12 @@ fn main() -> ExitCode {
     }
     let options = CudaOptions {
         library_folders: folders,
-        max_step_tokens: 2048,
+        // Fewer rows, fewer ways to choose from: a tool that watches every access takes its time.
+        max_step_tokens: if parts.iter().any(|part| part.0 == "sanitize") {
+            8
+        } else {
+            2048
+        },
         products,
         in_turn,
         ..CudaOptions::default()

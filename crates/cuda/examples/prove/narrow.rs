@@ -141,7 +141,7 @@ impl Tables {
 }
 
 /// Values that a byte holds exactly give the same results from bytes as from bf16.
-fn agrees(device: &CudaDevice, heads: Heads, lengths: &[usize]) -> bool {
+pub(crate) fn agrees(device: &CudaDevice, heads: Heads, lengths: &[usize]) -> bool {
     let slots: usize = lengths
         .iter()
         .map(|length| length.next_multiple_of(PAGE))

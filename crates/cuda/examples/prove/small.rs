@@ -220,7 +220,7 @@ fn sampling(device: &CudaDevice, rows: usize) {
     show("log_probs", rows, 4 * rows * VOCABULARY, us);
 }
 
-fn bytes_of(params: &SampleParams) -> Vec<u8> {
+pub(crate) fn bytes_of(params: &SampleParams) -> Vec<u8> {
     let words = [
         params.temperature.to_le_bytes(),
         params.top_p.to_le_bytes(),

@@ -14,13 +14,14 @@ struct Share {
     Sequence sequence;
 };
 
-// Everyone in the block adds up the work of all rows; `scratch` holds 12 words. Ends with a barrier.
+// Everyone in the block adds up the work of all rows; `scratch` holds 16 words. Ends with a barrier.
 template <int kThreads>
 __device__ Share find_share(const AttendParams& p, uint32_t worker, uint32_t columns, volatile uint32_t* scratch) {
     const uint32_t each = (p.rows + kThreads - 1) / kThreads, first = threadIdx.x * each;
     const uint32_t last = min(first + each, p.rows);
-    uint32_t mine = 0;
-    for (uint32_t row = first; row < last; ++row) mine += RowWork::of(p, Sequence::load(p, row), columns).all();
+    const Sequence opening = Sequence::load(p, first);
+    uint32_t mine = RowWork::of(p, opening, columns).all();
+    for (uint32_t row = first + 1; row < last; ++row) mine += RowWork::of(p, Sequence::load(p, row), columns).all();
     uint32_t before = mine;
 #pragma unroll
     for (int offset = 1; offset < 32; offset *= 2) {
@@ -43,24 +44,23 @@ __device__ Share find_share(const AttendParams& p, uint32_t worker, uint32_t col
     share.end = shares.begin(worker + 1);
     if (before <= share.begin && share.begin < before + mine) {
         uint32_t row = first;
-        Sequence sequence = Sequence::load(p, row);
+        Sequence sequence = opening;
         for (; row + 1 < last; sequence = Sequence::load(p, ++row)) {
             const uint32_t all = RowWork::of(p, sequence, columns).all();
             if (share.begin < before + all) break;
             before += all;
         }
-        scratch[6] = row;
-        scratch[7] = before;
-        scratch[8] = sequence.first_token;
-        scratch[9] = sequence.fresh;
-        scratch[10] = sequence.length;
-        scratch[11] = p.table_rows[row];
+        scratch[10] = row;
+        scratch[11] = before;
+        scratch[12] = sequence.first_token;
+        scratch[13] = sequence.fresh;
+        scratch[14] = sequence.length;
+        scratch[15] = static_cast<uint32_t>(sequence.pages - p.page_table);
     }
     __syncthreads();
-    share.row = scratch[6];
-    share.row_offset = scratch[7];
-    const size_t table_row = scratch[11];
-    share.sequence = {scratch[8], scratch[9], scratch[10], p.page_table + table_row * p.table_stride};
+    share.row = scratch[10];
+    share.row_offset = scratch[11];
+    share.sequence = {scratch[12], scratch[13], scratch[14], p.page_table + scratch[15]};
     __syncthreads();
     return share;
 }

@@ -36,7 +36,7 @@ struct Meeting {
     float maxima[kGroupColumns][kWarps];
     float totals[kGroupColumns][kWarps];
     // Words for the block's decisions.
-    uint32_t words[12];
+    uint32_t words[16];
 
     // Fours of elements that a thread takes care of, and which those are.
     static constexpr int kFours = kGroupColumns * kDim / 4 / kThreads;

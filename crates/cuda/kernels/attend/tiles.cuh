@@ -59,6 +59,21 @@ struct TileShape {
         uint32_t listed;
         uint16_t rows[kMostRows];
         uint16_t blocks[kMostRows];
+
+        // Apart from the rest: inlined, it costs the products registers that they do not get back.
+        __device__ __noinline__ void init() {
+            query_full.init(1);
+            query_empty.init(2);
+            for (int i = 0; i < kStages; ++i) {
+                keys_full[i].init(1);
+                keys_empty[i].init(2);
+                values_full[i].init(1);
+                values_empty[i].init(2);
+                tile_full[i].init(1);
+                // Everyone who has read a tile says so.
+                tile_empty[i].init(256);
+            }
+        }
     };
 
     static_assert(kQueryBytes + 2 * kStages * kKeyBytes + sizeof(Control) <= kWholeRoom, "fits");

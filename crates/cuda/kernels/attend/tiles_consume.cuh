@@ -41,7 +41,7 @@ struct Consumer {
             shape.control->tile_full[tile_at.stage].wait(tile_at.parity);
             const Tile tile = shape.control->tiles[tile_at.stage];
             meet(kGroup + group, 128);
-            if (leads()) shape.control->tile_empty[tile_at.stage].arrive();
+            shape.control->tile_empty[tile_at.stage].arrive();
             tile_at.advance();
             if (tile.end == 0) break;
             attend(tile);

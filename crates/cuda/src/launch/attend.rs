@@ -1,4 +1,7 @@
-//! Attention: one kernel for sequences with few new tokens, one for those with many.
+//! Attention: kernels for sequences with few new tokens (one where the copy engine reads keys and values, one for any
+//! shape), and one for those with many.
+
+mod stream;
 
 use std::sync::Arc;
 
@@ -11,6 +14,8 @@ use crate::device::CudaDevice;
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 use crate::tensor_map::{Boxes, TensorMap};
+
+use stream::Streams;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -88,6 +93,7 @@ fn chunks(positions: usize) -> usize {
 pub(crate) struct Attention {
     /// By size of heads, columns, and whether keys and values are narrow.
     split: [[[Function; 2]; 2]; 3],
+    streams: Streams,
     tiles: [Function; 3],
     partials: Buffer,
     arrivals: Buffer,
@@ -110,6 +116,7 @@ impl Attention {
         let tiles = |dim| modules.find_with_shared(&format!("attend_tiles_{dim}"), WHOLE_ROOM);
         Ok(Self {
             split: [all(DIMS[0])?, all(DIMS[1])?, all(DIMS[2])?],
+            streams: Streams::find(modules)?,
             tiles: [tiles(DIMS[0])?, tiles(DIMS[1])?, tiles(DIMS[2])?],
             partials: allocate(context, PARTIALS, "attention's partial results")?,
             arrivals: allocate(context, MOST_SHARES * 4, "attention's arrivals")?,
@@ -130,6 +137,8 @@ struct Shape {
     dim: usize,
     column_index: usize,
     narrow: bool,
+    /// Few new tokens go to the kernel that the copy engine feeds.
+    streams: bool,
     /// Rows with more new tokens go to the tile kernel; none do when it cannot take them.
     few: usize,
 }
@@ -140,6 +149,13 @@ impl Shape {
         let dim_index = DIMS.iter().position(|&dim| dim >= op.heads.dim);
         let dim_index =
             dim_index.unwrap_or_else(|| panic!("heads of {} elements are too wide", op.heads.dim));
+        let narrow = op.cache.dtype() == DType::F8E4M3;
+        let streams = stream::takes(op);
+        let dim_index = if streams && narrow {
+            dim_index.max(1)
+        } else {
+            dim_index
+        };
         let column_index = usize::from(group > COLUMNS[0]);
         let few = if tiles_take(op) {
             (COLUMNS[column_index] / group).max(1)
@@ -150,7 +166,8 @@ impl Shape {
             dim_index,
             dim: DIMS[dim_index],
             column_index,
-            narrow: op.cache.dtype() == DType::F8E4M3,
+            narrow,
+            streams,
             few,
         }
     }
@@ -195,7 +212,11 @@ impl CudaDevice {
         // When all rows have the most new tokens, none has few.
         let all_alike = op.query.rows() == op.batch.rows() * op.batch.max_query;
         if !many || !all_alike {
-            self.launch_split(op, &shape, &params)?;
+            if shape.streams {
+                self.launch_stored(op, &shape, &params)?;
+            } else {
+                self.launch_split(op, &shape, &params)?;
+            }
         }
         if many {
             self.launch_tiles(op, &shape, &params)?;
@@ -208,12 +229,19 @@ impl CudaDevice {
         let most_chunks = chunks(op.batch.page_table.cols() * op.batch.page_size);
         let scales = most_chunks * columns * 2 * 4;
         let each = most_chunks * columns * shape.dim * 4 + scales;
-        let blocks = self.attention.units * if shape.dim <= 128 { 2 } else { 1 };
+        let each_unit = if shape.streams {
+            stream::blocks_each(shape.dim, shape.narrow)
+        } else if shape.dim <= 128 {
+            2
+        } else {
+            1
+        };
+        let blocks = self.attention.units * each_unit;
         let shares = blocks
             .min(PARTIALS / each)
             .min(MOST_SHARES)
             .max(op.heads.kv);
-        let workers = shares / op.heads.kv;
+        let workers = even_workers(shares / op.heads.kv, op.batch.rows());
         let partial_sums = self.attention.partials.address() as u64;
         AttendParams {
             query: op.query.address() as u64,
@@ -314,13 +342,38 @@ impl CudaDevice {
     }
 }
 
+/// Workers for so many rows, at most `most`: a little fewer when rows of one length then need not be cut, or evenly.
+fn even_workers(most: usize, rows: usize) -> usize {
+    let fewest = most - most / 8;
+    let even = |&workers: &usize| {
+        rows > 0 && (rows.is_multiple_of(workers) || workers.is_multiple_of(rows))
+    };
+    (fewest.max(1)..=most).rev().find(even).unwrap_or(most)
+}
+
 fn common_divisor(a: usize, b: usize) -> usize {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::chunks;
+    use super::{chunks, even_workers};
+
+    #[test]
+    fn rows_of_one_length_are_cut_evenly_where_few_workers_are_lost() {
+        for (most, rows, expected) in [
+            (33, 1, 33),
+            (33, 2, 32),
+            (33, 16, 32),
+            (33, 64, 32),
+            (132, 64, 128),
+            (33, 48, 33),
+            (1, 3, 1),
+            (33, 0, 33),
+        ] {
+            assert_eq!(even_workers(most, rows), expected, "{most} for {rows}");
+        }
+    }
 
     #[test]
     fn the_number_of_chunks_grows_with_the_logarithm_of_long_sequences() {

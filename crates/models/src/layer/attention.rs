@@ -1,4 +1,4 @@
-use ops::{Attend, Heads, OpError, RopeStoreKv};
+use ops::{Heads, OpError, RopeAttend, RopeStoreKv};
 use tensor::{View, ViewMut};
 
 use crate::layer::{Norm, Projection};
@@ -58,26 +58,22 @@ impl Attention {
         let mut qkv = scope.matrix(step.tokens(), self.qkv.width(), step.dtype);
         let mut mixed = scope.matrix(step.tokens(), self.heads.query_width(), step.dtype);
         self.qkv.forward(step.kernels, x, qkv.reborrow())?;
-        let (mut query, kv) = qkv.split_columns(self.heads.query_width());
+        let (query, kv) = qkv.split_columns(self.heads.query_width());
         let (key, value) = kv.split_columns(self.heads.kv_width());
-        let cache = step.kv[self.layer];
-        step.kernels.rope_store_kv(RopeStoreKv {
-            query: query.reborrow(),
-            key,
-            value: value.view(),
-            heads: self.heads,
-            query_norm: self.norms.as_ref().map(|(query, _)| query.as_head_norm()),
-            key_norm: self.norms.as_ref().map(|(_, key)| key.as_head_norm()),
-            positions: step.positions,
-            table: rope,
-            slots: step.slots,
-            cache,
-        })?;
-        step.kernels.attend(Attend {
-            query: query.view(),
-            cache,
+        step.kernels.rope_attend(RopeAttend {
+            rope: RopeStoreKv {
+                query,
+                key,
+                value: value.view(),
+                heads: self.heads,
+                query_norm: self.norms.as_ref().map(|(query, _)| query.as_head_norm()),
+                key_norm: self.norms.as_ref().map(|(_, key)| key.as_head_norm()),
+                positions: step.positions,
+                table: rope,
+                slots: step.slots,
+                cache: step.kv[self.layer],
+            },
             batch: step.batch,
-            heads: self.heads,
             scale: self.scale,
             window: None,
             soft_cap: None,

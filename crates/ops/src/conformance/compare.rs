@@ -47,7 +47,7 @@ impl Tolerances {
             Kind::Quantised => self.quantised,
             Kind::Float8 => self.float8,
             Kind::Float(DType::F32) => match op {
-                "attend" | "gated_activation" => 2e-6,
+                "attend" | "gated_activation" | "gated_linear" | "late_linear" => 2e-6,
                 "log_probs" => 1e-5,
                 _ => 1e-6,
             },

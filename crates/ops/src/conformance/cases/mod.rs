@@ -4,6 +4,7 @@ mod attend;
 mod elementwise;
 mod linear;
 mod rope;
+mod rope_attend;
 mod sampling;
 mod tables;
 
@@ -21,6 +22,7 @@ pub(super) fn all(bench: &mut Bench<'_>) {
     rope::store_kv(bench);
     rope::rope_store_kv(bench);
     attend::attend(bench);
+    rope_attend::rope_attend(bench);
     sampling::edit_logits(bench);
     sampling::penalise(bench);
     sampling::sample(bench);

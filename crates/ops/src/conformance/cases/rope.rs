@@ -7,7 +7,7 @@ use crate::{HeadNorm, Heads, KvCache, Rope, RopeStoreKv, StoreKv};
 const POSITIONS: usize = 40;
 
 /// Cosines and sines of `d` elements, as models make them.
-fn table(bench: &mut Bench<'_>, d: usize) -> Twin {
+pub(super) fn table(bench: &mut Bench<'_>, d: usize) -> Twin {
     let half = d / 2;
     let angle = |position: usize, i: usize| {
         position as f64 * 10_000f64.powf(-((i % half.max(1)) as f64) / half.max(1) as f64)
@@ -23,7 +23,7 @@ fn table(bench: &mut Bench<'_>, d: usize) -> Twin {
     bench.floats(POSITIONS, 2 * half, DType::F32, &values)
 }
 
-fn positions(bench: &mut Bench<'_>, tokens: usize) -> Twin {
+pub(super) fn positions(bench: &mut Bench<'_>, tokens: usize) -> Twin {
     let values: Vec<u32> = (0..tokens).map(|_| bench.below(POSITIONS) as u32).collect();
     bench.ints(&values)
 }
@@ -75,13 +75,13 @@ pub(super) fn rope(bench: &mut Bench<'_>) {
 }
 
 /// Keys and values of so many slots, random on both sides.
-struct Cache {
-    keys: Twin,
-    values: Twin,
+pub(super) struct Cache {
+    pub(super) keys: Twin,
+    pub(super) values: Twin,
 }
 
 impl Cache {
-    fn new(bench: &mut Bench<'_>, slots: usize, width: usize) -> Self {
+    pub(super) fn new(bench: &mut Bench<'_>, slots: usize, width: usize) -> Self {
         let kv = bench.device.info().kv;
         let (keys, values) = (bench.normals(slots * width), bench.normals(slots * width));
         Self {
@@ -90,7 +90,7 @@ impl Cache {
         }
     }
 
-    fn compare(
+    pub(super) fn compare(
         &self,
         bench: &mut Bench<'_>,
         op: &'static str,

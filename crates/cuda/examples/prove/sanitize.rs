@@ -1,0 +1,116 @@
+//! Every kernel of attention, sampling and streamed products once, on shapes small enough for a tool that watches every
+//! access.
+
+use cuda::CudaDevice;
+use ops::{Device as _, GatherRows, Heads, LogProbs, OpError, Sample, SampleParams, TopLogProbs};
+use tensor::DType;
+
+use crate::attention::{Case, Scene};
+use crate::bench::{Matrix, linear, normals, sync, weight};
+use crate::{decode, narrow, small};
+
+const VOCABULARY: usize = 5003;
+
+pub(crate) fn run(device: &CudaDevice) -> bool {
+    attention(device);
+    let heads = |query, kv, dim| Heads { query, kv, dim };
+    let well = decode::agrees(device, heads(8, 2, 128), &[200, 1, 33], DType::BF16)
+        && decode::agrees(device, heads(8, 2, 128), &[200, 1], DType::F8E4M3)
+        && narrow::agrees(device, heads(4, 1, 128), &[130, 33])
+        && narrow::agrees(device, heads(4, 1, 64), &[40]);
+    for temperature in [0.0, 0.8] {
+        for (top_k, top_p) in [(u32::MAX, 1.0), (50, 0.95), (u32::MAX, 0.999)] {
+            let params = SampleParams {
+                seed: 5,
+                temperature,
+                top_p,
+                top_k,
+                ..SampleParams::GREEDY
+            };
+            sample(device, &params).expect("sampling");
+        }
+    }
+    log_probs(device).expect("log-probabilities");
+    products(device).expect("products");
+    sync(device);
+    well
+}
+
+fn attention(device: &CudaDevice) {
+    let heads = |query, kv, dim| Heads { query, kv, dim };
+    let scenes: [Case; 4] = [
+        (heads(4, 1, 128), 64, &[(200, 150), (140, 1), (40, 40)]),
+        (heads(12, 1, 128), 16, &[(300, 1), (10, 1)]),
+        (heads(2, 1, 64), 16, &[(100, 100), (70, 1)]),
+        (heads(2, 1, 256), 16, &[(100, 100), (70, 1)]),
+    ];
+    for (heads, page_size, sequences) in scenes {
+        let mut scene = Scene::new(device, heads, page_size, sequences, 1);
+        let width = heads.query_width();
+        let query = Matrix::random(device, scene.tokens, width, 77);
+        // An odd place in memory goes to the kernel that takes any.
+        for margin in [0, 1] {
+            let mut out = Matrix::new(device, scene.tokens, width + margin, DType::BF16);
+            let out = out.view_mut().columns(0..width);
+            scene
+                .attend(device, 0, query.view(), out)
+                .expect("attention");
+        }
+    }
+}
+
+fn sample(device: &CudaDevice, params: &SampleParams) -> Result<(), OpError> {
+    let rows = 2;
+    let logits = normals(rows * VOCABULARY, 3);
+    let logits = Matrix::floats(device, rows, VOCABULARY, DType::F32, &logits);
+    let bytes: Vec<u8> = (0..rows).flat_map(|_| small::bytes_of(params)).collect();
+    let params = Matrix::of_bytes(device, rows, SampleParams::BYTES, DType::U8, &bytes);
+    let numbers = Matrix::ints(device, &[0, 1]);
+    let mut out = Matrix::new(device, 1, rows, DType::U32);
+    let mut last = Matrix::new(device, 1, rows, DType::U32);
+    device.kernels().sample(Sample {
+        logits: logits.view(),
+        params: params.view(),
+        positions: numbers.view(),
+        table_rows: numbers.view(),
+        out: out.view_mut(),
+        last: last.view_mut(),
+    })
+}
+
+fn log_probs(device: &CudaDevice) -> Result<(), OpError> {
+    let rows = 2;
+    let logits = normals(rows * VOCABULARY, 3);
+    let logits = Matrix::floats(device, rows, VOCABULARY, DType::F32, &logits);
+    let temperatures = Matrix::floats(device, 1, rows, DType::F32, &[1.0, 0.5]);
+    let targets = Matrix::int_matrix(device, rows, 1, &[9, 5000]);
+    let mut log_probs = Matrix::new(device, rows, 1, DType::F32);
+    let mut tokens = Matrix::new(device, rows, 5, DType::U32);
+    let mut tops = Matrix::new(device, rows, 5, DType::F32);
+    device.kernels().log_probs(LogProbs {
+        logits: logits.view(),
+        targets: targets.view(),
+        temperatures: temperatures.view(),
+        log_probs: log_probs.view_mut(),
+        top: Some(TopLogProbs {
+            tokens: tokens.view_mut(),
+            log_probs: tops.view_mut(),
+        }),
+    })
+}
+
+/// Rows gathered, then multiplied in our own way.
+fn products(device: &CudaDevice) -> Result<(), OpError> {
+    let (inputs, outputs, rows) = (512, 192, 3);
+    let weight = weight(device, outputs, inputs, 1);
+    let source = Matrix::random(device, 8, inputs, 2);
+    let mut x = Matrix::new(device, rows, inputs, DType::BF16);
+    let mut out = Matrix::new(device, rows, outputs, DType::BF16);
+    let indices = Matrix::ints(device, &[7, 0, 3]);
+    device.kernels().gather_rows(GatherRows {
+        x: source.view(),
+        indices: indices.view(),
+        out: x.view_mut(),
+    })?;
+    linear(device, x.view(), &weight, out.view_mut())
+}

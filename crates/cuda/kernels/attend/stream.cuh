@@ -1,0 +1,128 @@
+// What the parts of `attend_stream` share: parameters, the ring of keys and values, and where things lie.
+//
+// A unit is 128 positions of one key head. Eight warps score sixteen positions each; they agree on the largest scores,
+// show each other the weights, and each mixes the values of its own elements: no warp adds to what another one sums.
+#pragma once
+#include "../common/room.cuh"
+#include "../common/tma.cuh"
+#include "cursor.cuh"
+
+// New tokens whose queries and keys are not rotated yet, and whose keys and values are not stored: one a sequence.
+struct FreshParams {
+    const bf16* key;
+    const bf16* value;
+    const void* query_norm;
+    const void* key_norm;
+    const uint32_t* positions;
+    const float* table;
+    // None when everything was done before.
+    const uint32_t* slots;
+    float query_eps;
+    float key_eps;
+    uint32_t key_stride;
+    uint32_t value_stride;
+    uint32_t wide_norms;
+};
+
+struct StreamParams {
+    TensorMap keys;
+    TensorMap values;
+    AttendParams attend;
+    FreshParams fresh;
+    // Positions that one copy brings.
+    uint32_t run;
+};
+
+constexpr int kTile = 16;
+// Positions of a buffer: half a unit.
+constexpr uint32_t kHalf = kUnit / 2;
+constexpr int kGroupColumns = 8;
+constexpr int kWarps = kUnit / kTile;
+constexpr int kComputing = 32 * kWarps;
+constexpr int kThreads = kComputing + 32;
+constexpr uint32_t kAllLanes = 0xffffffffu;
+// The numbered barrier of the warps that compute.
+constexpr uint32_t kMeeting = 1;
+
+// What there is to know about a unit: made by the warp that fetches it, for those that compute.
+struct alignas(16) Unit {
+    // Flags, the positions seen of the unit from begin to end, and columns that belong to queries; a byte each.
+    uint32_t bits;
+    // Its first position, and where the sequence's first new token stands.
+    uint32_t first;
+    uint32_t old;
+    // The number of its chunk in the row.
+    uint32_t chunk;
+    uint32_t first_token;
+    uint32_t first_column;
+    // The row's name where several blocks share it.
+    uint32_t slot;
+    uint32_t unused;
+
+    __device__ bool has(uint32_t flag) const { return bits & flag; }
+    __device__ uint32_t begin() const { return bits >> 8 & 0xff; }
+    __device__ uint32_t end() const { return bits >> 16 & 0xff; }
+    __device__ uint32_t used() const { return bits >> 24; }
+};
+
+constexpr uint32_t kOpensRow = 1, kHasNewest = 2, kBeginsChunk = 4, kEndsChunk = 8, kEndsRow = 16, kIsAlone = 32, kIsEdge = 64,
+                   kIsLast = 128;
+constexpr int kUnitsKnown = 4;
+
+// A row that blocks share, as far as this block goes: chunks in all, how many of them are done here, and the row's name.
+struct SharedRow {
+    uint32_t first_token;
+    uint32_t first_column;
+    uint32_t used;
+    uint32_t chunks;
+    uint32_t done;
+    uint32_t slot;
+};
+
+template <int kDim, int kColumns, typename Kv>
+struct StreamShape {
+    static constexpr int kElement = sizeof(Kv);
+    static constexpr bool kNarrow = kElement == 1;
+    static constexpr int kGroups = kColumns / kGroupColumns;
+    // Rows are cut into pieces of 128 bytes, turned by swizzling.
+    static constexpr int kSlices = kDim * kElement / 128;
+    static constexpr int kSliceBytes = kHalf * 128;
+    static constexpr int kBuffer = kSlices * kSliceBytes;
+    // Two blocks a multiprocessor, one for the widest heads.
+    static constexpr int kBlocks = kBuffer <= 16384 ? 2 : 1;
+    static constexpr int kRoom = kBlocks == 2 ? kHalfRoom : kWholeRoom;
+    static constexpr int kMostBuffers = 12;
+
+    struct alignas(16) Control {
+        Barrier full[kMostBuffers];
+        Barrier empty[kMostBuffers];
+        float maxima[kColumns][kWarps];
+        // Weights of a tile as the second factor of a product.
+        uint2 weights[kGroups][kWarps][32];
+        // Eight more elements: rows begin in different banks.
+        bf16 query[kColumns][kDim + 8];
+        // The new token's, as they are stored.
+        alignas(16) uint8_t key[kDim * kElement];
+        alignas(16) uint8_t value[kDim * kElement];
+        Unit units[kUnitsKnown];
+        // Only the first and the last row of a block's share can be shared with others.
+        SharedRow shared_rows[2];
+        uint32_t is_done[2];
+        uint32_t has_work;
+    };
+
+    static constexpr int kFit = (kRoom - static_cast<int>(sizeof(Control))) / kBuffer;
+    static constexpr int kBuffers = kFit < kMostBuffers ? kFit : kMostBuffers;
+    static_assert(kBuffers >= 6, "something is on its way while keys and values are used");
+
+    uint8_t* ring;
+    Control* control;
+
+    __device__ explicit StreamShape(uint8_t* shared)
+        : ring(shared), control(reinterpret_cast<Control*>(shared + kBuffers * kBuffer)) {}
+
+    // Where a 16-byte piece of a row lies in a buffer.
+    __device__ static uint32_t place(uint32_t row, uint32_t piece) {
+        return piece / 8 * kSliceBytes + row * 128 + (piece % 8 ^ row % 8) * 16;
+    }
+};

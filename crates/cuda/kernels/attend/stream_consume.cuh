@@ -1,0 +1,475 @@
+// The warps that compute: scores of a unit, weights, and what the weights mix.
+#pragma once
+#include "../common/head.cuh"
+#include "../common/order.cuh"
+#include "stream_merge.cuh"
+#include "stream_tile.cuh"
+
+template <int kDim, int kColumns, typename Kv>
+struct StreamConsumer {
+    using Shape = StreamShape<kDim, kColumns, Kv>;
+    using Head = EvenHead<kDim / 32>;
+    using Tile = StreamTile<Shape>;
+    static constexpr bool kNarrow = Shape::kNarrow;
+    static constexpr int kGroups = Shape::kGroups;
+    // Steps of sixteen elements, and how many of them a warp mixes.
+    static constexpr int kSteps = kDim / 16;
+    static constexpr int kMine = kSteps > kWarps ? kSteps / kWarps : 1;
+    using Chunk = Result<kMine, kGroups>;
+    using Partials = StreamPartials<kDim, kColumns, kMine>;
+
+    const StreamParams& p;
+    const AttendParams& a;
+    const Shape& shape;
+    const uint32_t head;
+    const uint32_t warp = threadIdx.x / 32;
+    const uint32_t lane = threadIdx.x % 32;
+    RingPlace<Shape::kBuffers> at;
+    bool waited = false;
+    // Where the new token of the next row stands, known ahead of time.
+    uint32_t next_position = 0;
+    uint32_t query[kGroups][kSteps][2];
+    Chunk chunk;
+
+    __device__ StreamConsumer(const StreamParams& params, const Shape& shared, uint32_t kv_head)
+        : p(params), a(params.attend), shape(shared), head(kv_head) {}
+
+    __device__ static void meet_others() { meet(kMeeting, kComputing); }
+
+    // Uses unit after unit until there is none; then adds up what this block was the last one to wait for.
+    __device__ void run() {
+        wait_full(at);
+        if (!shape.control->has_work) {
+            wait_for_predecessor();
+            return;
+        }
+        Chunk result;
+        bool shares = false;
+#pragma unroll 1
+        for (uint32_t number = 0;; ++number) {
+            wait_full(at);
+            const Unit unit = learn(number % kUnitsKnown);
+            if (unit.has(kOpensRow)) {
+                open_row(unit);
+                result.clear();
+            }
+            if (unit.has(kBeginsChunk)) chunk.clear();
+            use_unit(unit);
+            if (unit.has(kEndsChunk)) {
+                if (unit.has(kIsAlone)) {
+                    result.add(chunk);
+                    if (unit.has(kEndsRow)) write(unit.first_token, unit.first_column, unit.used(), result);
+                } else {
+                    shares = true;
+                    Partials(a, unit.slot, head).store(unit.chunk, chunk);
+                }
+            }
+            if (unit.has(kIsLast)) break;
+        }
+        if (shares) finish();
+    }
+
+private:
+    // Writes the result of a row. Two neighbours of one column meet in a lane, as they are or exchanged.
+    __device__ void write(uint32_t first_token, uint32_t first_column, uint32_t used, Chunk& result) const {
+        if (a.sinks) {
+            float sinks[kGroups][2];
+#pragma unroll
+            for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    const uint32_t column = first_column + group * kGroupColumns + lane % 4 * 2 + i;
+                    sinks[group][i] = a.sinks[head * a.group + column % a.group];
+                }
+            }
+            result.add_sinks(sinks);
+        }
+        if (warp * kMine >= kSteps) return;
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+            const float factors[2] = {1.0f / result.total[group][0], 1.0f / result.total[group][1]};
+#pragma unroll
+            for (int mine = 0; mine < kMine; ++mine) {
+                const float(&sum)[4] = result.sum[mine][group];
+                const uint32_t element = (warp * kMine + mine) * 16;
+                if constexpr (kNarrow) {
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) {
+                        put(first_token, first_column, used, group * kGroupColumns + lane % 4 * 2 + i, element + lane / 4 * 2,
+                            pack_bf16(sum[i] * factors[i], sum[i + 2] * factors[i]));
+                    }
+                } else {
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) {
+                        const uint32_t pair =
+                            transpose_matrix(pack_bf16(sum[2 * i] * factors[0], sum[2 * i + 1] * factors[1]));
+                        put(first_token, first_column, used, group * kGroupColumns + lane / 4, element + i * 8 + lane % 4 * 2,
+                            pair);
+                    }
+                }
+            }
+        }
+    }
+
+    // One lane reads, and the same one says later that the buffer is free.
+    __device__ Unit learn(uint32_t number) const {
+        uint4 low{}, high{};
+        if (lane == 0) {
+            const uint4* from = reinterpret_cast<const uint4*>(&shape.control->units[number]);
+            low = from[0];
+            high = from[1];
+        }
+        const auto everyone = [](uint32_t word) { return __shfl_sync(kAllLanes, word, 0); };
+        return {everyone(low.x),  everyone(low.y),  everyone(low.z),  everyone(low.w),
+                everyone(high.x), everyone(high.y), everyone(high.z), 0};
+    }
+
+    // Makes the queries of a row and block of columns ready, and stores the row's new key and value if they are this block's.
+    __device__ void open_row(const Unit& unit) {
+        const bool rotates = p.fresh.slots != nullptr;
+        const uint32_t token = unit.first_token;
+        const uint32_t position = !rotates ? 0 : waited ? next_position : p.fresh.positions[token];
+        const float* table = rotates ? p.fresh.table + static_cast<size_t>(position) * kDim : nullptr;
+        const typename Head::Angles angles(table, kDim, nullptr);
+        const HeadNorm given{p.fresh.query_norm, p.fresh.query_eps, p.fresh.wide_norms};
+        const typename Head::Norm norm(given);
+        // Everyone is done with the last row's.
+        meet_others();
+        if (!waited) wait_for_predecessor();
+        waited = true;
+        // One token a sequence: the next row's is the next one.
+        if (rotates && token + 1 < a.rows) next_position = p.fresh.positions[token + 1];
+#pragma unroll
+        for (uint32_t column = warp; column < kColumns; column += kWarps) {
+            const uint32_t number = unit.first_column + column;
+            const bool used = column < unit.used();
+            bf16* to = shape.control->query[column];
+            const bf16* from = a.query + static_cast<size_t>(token + (used ? number / a.group : 0)) * a.query_stride +
+                               (head * a.group + (used ? number % a.group : 0)) * a.head_dim;
+            if (used && rotates) {
+                Head some;
+                some.load(from, kDim);
+                if (given.weight) some.normalise(norm, kDim);
+                some.rotate(angles);
+                some.store(to, kDim);
+                continue;
+            }
+            for (uint32_t piece = lane; piece < kDim / 8; piece += 32) {
+                const bool there = used && piece * 8 < a.head_dim;
+                reinterpret_cast<uint4*>(to)[piece] = there ? reinterpret_cast<const uint4*>(from)[piece] : uint4{};
+            }
+        }
+        if (rotates && unit.has(kHasNewest)) {
+            if (warp == kWarps - 1) store_key(token, angles);
+            if (warp == kWarps - 2) store_value(token);
+        }
+        meet_others();
+        take_query();
+    }
+
+    // Counts the chunks that are done of the rows that blocks share; the block that finds all of a row done adds them up.
+    __device__ void finish() {
+        // Everyone's partial results are there before anyone counts them.
+        __threadfence();
+        meet_others();
+        if (threadIdx.x == 0 || threadIdx.x == 32) {
+            const SharedRow& row = shape.control->shared_rows[warp];
+            uint32_t* arrivals = a.arrivals + row.slot * a.kv_heads + head;
+            const bool done = row.done > 0 && atomicAdd(arrivals, row.done) + row.done == row.chunks;
+            if (done) *arrivals = 0;
+            shape.control->is_done[warp] = done;
+        }
+        meet_others();
+        __threadfence();
+#pragma unroll 1
+        for (int i = 0; i < 2; ++i) {
+            if (!shape.control->is_done[i]) continue;
+            const SharedRow row = shape.control->shared_rows[i];
+            Chunk result = Partials(a, row.slot, head).add_up(row.chunks);
+            write(row.first_token, row.first_column, row.used, result);
+        }
+    }
+
+    __device__ void put(uint32_t first_token, uint32_t first_column, uint32_t used, uint32_t column, uint32_t element,
+                        uint32_t pair) const {
+        if (column >= used || element >= a.head_dim) return;
+        const uint32_t number = first_column + column;
+        const size_t token = first_token + number / a.group;
+        bf16* out = a.out + token * a.out_stride + (head * a.group + number % a.group) * a.head_dim;
+        *reinterpret_cast<uint32_t*>(out + element) = pair;
+    }
+
+    // To the cache, and to where the unit that holds the new position finds it.
+    __device__ void keep(const Head& some, uint32_t token, const void* cache, uint8_t* aside) const {
+        const size_t offset = (static_cast<size_t>(p.fresh.slots[token]) * a.kv_heads + head) * kDim;
+        Kv* to = static_cast<Kv*>(const_cast<void*>(cache)) + offset;
+        if constexpr (kNarrow) {
+            some.store_narrow(to, kDim);
+            some.store_narrow(reinterpret_cast<Kv*>(aside), kDim);
+        } else {
+            some.store(to, kDim);
+            some.store(reinterpret_cast<bf16*>(aside), kDim);
+        }
+    }
+
+    __device__ void store_key(uint32_t token, const typename Head::Angles& angles) const {
+        const HeadNorm given{p.fresh.key_norm, p.fresh.key_eps, p.fresh.wide_norms};
+        const typename Head::Norm norm(given);
+        Head some;
+        some.load(p.fresh.key + static_cast<size_t>(token) * p.fresh.key_stride + head * kDim, kDim);
+        if (given.weight) some.normalise(norm, kDim);
+        some.rotate(angles);
+        keep(some, token, a.keys, shape.control->key);
+    }
+
+    __device__ void store_value(uint32_t token) const {
+        Head some;
+        some.load(p.fresh.value + static_cast<size_t>(token) * p.fresh.value_stride + head * kDim, kDim);
+        keep(some, token, a.values, shape.control->value);
+    }
+
+    // Queries as the second factor of a product: this lane has column `lane / 4` of each group, and in each step two pairs
+    // of elements in the order in which keys come.
+    __device__ void take_query() {
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+            const bf16* from = shape.control->query[group * kGroupColumns + lane / 4];
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+                for (int pair = 0; pair < 2; ++pair) {
+                    const uint32_t element = step * 16 + (kNarrow ? lane % 4 * 4 + pair * 2 : lane % 4 * 2 + pair * 8);
+                    if constexpr (kNarrow) {
+                        const float2 both = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(from + element));
+                        query[group][step][pair] = pack_f16(both.x, both.y);
+                    } else {
+                        query[group][step][pair] = *reinterpret_cast<const uint32_t*>(from + element);
+                    }
+                }
+            }
+        }
+    }
+
+    __device__ uint8_t* buffer(uint32_t stage) const { return shape.ring + stage * Shape::kBuffer; }
+
+    __device__ void wait_full(const RingPlace<Shape::kBuffers>& place) const {
+        shape.control->full[place.stage].wait(place.parity);
+    }
+
+    // This warp is done with the next buffer.
+    __device__ void release() {
+        if (lane == 0) shape.control->empty[at.stage].arrive();
+        at.advance();
+    }
+
+    __device__ void use_unit(const Unit& unit) {
+        const uint32_t fresh = unit.old - unit.first;
+        const bool is_fresh = p.fresh.slots && fresh < kUnit;
+        RingPlace<Shape::kBuffers> keys = at;
+        if (warp >= kWarps / 2) {
+            keys.advance();
+            wait_full(keys);
+        }
+        if (is_fresh && fresh / kTile == warp) {
+            put_row(buffer(keys.stage), fresh % kHalf, shape.control->key);
+            __syncwarp();
+        }
+        float scores[kGroups][4];
+        score(shared_address(buffer(keys.stage)), scores);
+        __syncwarp();
+        release();
+        release();
+        bound(scores);
+        if (unit.has(kIsEdge)) hide(unit, scores);
+        show_maxima(scores);
+        meet_others();
+        float kept[kGroups][2];
+        weigh(scores, kept);
+        if (unit.has(kIsEdge)) clear_unseen(unit, is_fresh ? fresh : kUnit);
+        meet_others();
+        mix(kept);
+    }
+
+    // One row of a buffer, copied by a warp from where it lies in shared memory.
+    __device__ void put_row(uint8_t* to, uint32_t row, const uint8_t* from) const {
+        for (uint32_t piece = lane; piece < Shape::kSlices * 8; piece += 32) {
+            *reinterpret_cast<uint4*>(to + Shape::place(row, piece)) = reinterpret_cast<const uint4*>(from)[piece];
+        }
+        publish_shared();
+    }
+
+    // Values that nobody sees may be anything; weights of zero must meet numbers. A new one is put in its place.
+    __device__ void clear_unseen(const Unit& unit, uint32_t fresh) const {
+        RingPlace<Shape::kBuffers> values = at;
+#pragma unroll 1
+        for (uint32_t half = 0; half < kUnit; half += kHalf, values.advance()) {
+            wait_full(values);
+            uint8_t* to = buffer(values.stage);
+            for (uint32_t i = threadIdx.x; i < kHalf * Shape::kSlices * 8; i += kComputing) {
+                const uint32_t row = half + i / 8 % kHalf;
+                if (row < unit.begin() || row >= unit.end()) *reinterpret_cast<uint4*>(to + i * 16) = uint4{};
+            }
+            publish_shared();
+            if (warp == kWarps - 1 && fresh - half < kHalf) put_row(to, fresh - half, shape.control->value);
+        }
+    }
+
+    // scores = K·Qᵀ of this warp's sixteen positions: rows are positions. Sums in turn, so that no product waits for the
+    // one before.
+    __device__ void score(uint32_t keys, float (&scores)[kGroups][4]) const {
+        constexpr int kSums = kGroups == 1 ? 4 : 2;
+        const uint32_t row = warp % (kWarps / 2) * kTile + lane % 16, first = keys + row * 128 + (lane / 16 ^ row % 8) * 16;
+        float sums[kSums][kGroups][4] = {};
+        const auto add = [&](int step, const uint32_t(&x)[4]) {
+#pragma unroll
+            for (int group = 0; group < kGroups; ++group) {
+                Tile::multiply(sums[step % kSums][group], x, query[group][step][0], query[group][step][1]);
+            }
+        };
+        if constexpr (kNarrow) {
+#pragma unroll
+            for (int step = 0; step < kSteps; step += 2) {
+                uint32_t bytes[4];
+                load_matrices(bytes, (first ^ step % 8 * 16) + step / 8 * Shape::kSliceBytes);
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const uint32_t x[4] = {widen_fp8(bytes[2 * half]), widen_fp8(bytes[2 * half + 1]),
+                                           widen_fp8(bytes[2 * half] >> 16), widen_fp8(bytes[2 * half + 1] >> 16)};
+                    add(step + half, x);
+                }
+            }
+        } else {
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+                uint32_t x[4];
+                load_matrices(x, (first ^ step % 4 * 32) + step / 4 * Shape::kSliceBytes);
+                add(step, x);
+            }
+        }
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                float sum = sums[0][group][i] + sums[1][group][i];
+                if constexpr (kSums == 4) sum += sums[2][group][i] + sums[3][group][i];
+                scores[group][i] = sum;
+            }
+        }
+    }
+
+    __device__ void bound(float (&scores)[kGroups][4]) const {
+        if (a.soft_cap <= 0.0f) return;
+        const float inner = a.scale / a.soft_cap, outer = a.soft_cap / a.scale;
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) scores[group][i] = outer * tanhf(scores[group][i] * inner);
+        }
+    }
+
+    // Takes what a column does not see out of the scores of this warp's tile.
+    __device__ void hide(const Unit& unit, float (&scores)[kGroups][4]) const {
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const uint32_t column = unit.first_column + group * kGroupColumns + lane % 4 * 2 + i % 2;
+                const uint32_t position = unit.first + warp * kTile + lane / 4 + i / 2 * 8, own = unit.old + column / a.group;
+                if (position > own || own - position >= a.window) scores[group][i] = -INFINITY;
+            }
+        }
+    }
+
+    __device__ void show_maxima(const float (&scores)[kGroups][4]) const {
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                float largest = fmaxf(scores[group][i], scores[group][i + 2]);
+#pragma unroll
+                for (int offset = 4; offset < 32; offset *= 2) {
+                    largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, offset));
+                }
+                if (lane < 4) shape.control->maxima[group * kGroupColumns + lane * 2 + i][warp] = largest;
+            }
+        }
+    }
+
+    // Scores become weights relative to the largest so far, for everyone to see; `kept` says how much is left of what
+    // was summed before.
+    __device__ void weigh(float (&scores)[kGroups][4], float (&kept)[kGroups][2]) {
+        const float scale = a.scale * kLog2E;
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const float* shown = shape.control->maxima[group * kGroupColumns + lane % 4 * 2 + i];
+                const float4 low = *reinterpret_cast<const float4*>(shown), high = *reinterpret_cast<const float4*>(shown + 4);
+                const float here = fmaxf(fmaxf(fmaxf(low.x, low.y), fmaxf(low.z, low.w)),
+                                         fmaxf(fmaxf(high.x, high.y), fmaxf(high.z, high.w)));
+                const float largest = fmaxf(here * scale, chunk.max[group][i]);
+                kept[group][i] = power_of_two(chunk.max[group][i] - largest);
+                chunk.max[group][i] = largest;
+                scores[group][i] = power_of_two(scores[group][i] * scale - largest);
+                scores[group][i + 2] = power_of_two(scores[group][i + 2] * scale - largest);
+            }
+            shape.control->weights[group][warp][lane] =
+                make_uint2(transpose_matrix(Tile::pack(scores[group][0], scores[group][1])),
+                           transpose_matrix(Tile::pack(scores[group][2], scores[group][3])));
+        }
+    }
+
+    // sums = kept · sums + Vᵀ·Pᵀ: rows are this warp's elements. Weights are added up by a product with ones.
+    __device__ void mix(const float (&kept)[kGroups][2]) {
+        constexpr uint32_t kOnes = kNarrow ? 0x3c003c00u : 0x3f803f80u;
+        constexpr uint32_t kOne[4] = {kOnes, kOnes, kOnes, kOnes};
+        float totals[kGroups][4] = {};
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+            for (int mine = 0; mine < kMine; ++mine) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) chunk.sum[mine][group][i] *= kept[group][i % 2];
+            }
+        }
+        const bool has_elements = warp * kMine < kSteps;
+#pragma unroll
+        for (int tile = 0; tile < kWarps; tile += 2) {
+            constexpr int kEach = kWarps / 2;
+            if (tile % kEach == 0) wait_full(at);
+            const uint32_t values = shared_address(buffer(at.stage)) + tile % kEach * kTile * 128;
+            uint2 weights[2][kGroups];
+#pragma unroll
+            for (int which = 0; which < 2; ++which) {
+#pragma unroll
+                for (int group = 0; group < kGroups; ++group) {
+                    weights[which][group] = shape.control->weights[group][tile + which][lane];
+                    Tile::multiply(totals[group], kOne, weights[which][group].x, weights[which][group].y);
+                }
+            }
+            if (has_elements) {
+#pragma unroll
+                for (int mine = 0; mine < kMine; ++mine) {
+                    uint32_t x[2][4];
+                    Tile::load_values(values, warp * kMine + mine, x);
+#pragma unroll
+                    for (int which = 0; which < 2; ++which) {
+#pragma unroll
+                        for (int group = 0; group < kGroups; ++group) {
+                            Tile::multiply(chunk.sum[mine][group], x[which], weights[which][group].x, weights[which][group].y);
+                        }
+                    }
+                }
+            }
+            if (tile % kEach == kEach - 2) {
+                __syncwarp();
+                release();
+            }
+        }
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) chunk.total[group][i] = chunk.total[group][i] * kept[group][i] + totals[group][i];
+        }
+    }
+};

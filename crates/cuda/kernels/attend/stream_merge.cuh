@@ -1,0 +1,149 @@
+// Results of chunks become the result of a row.
+//
+// They are added in a fixed order by the same instructions wherever it happens, so that it does not matter whether one
+// block went over a whole row or many shared it.
+#pragma once
+#include "../common/approximate.cuh"
+#include "stream.cuh"
+
+// A running softmax as a lane holds it: columns 2 · (lane % 4) and the next one of each group, rows of a product of each
+// of the warp's steps.
+template <int kMine, int kGroups>
+struct Result {
+    float max[kGroups][2];
+    float total[kGroups][2];
+    float sum[kMine][kGroups][4];
+
+    __device__ void clear() {
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                max[group][i] = kLowest;
+                total[group][i] = 0.0f;
+            }
+#pragma unroll
+            for (int mine = 0; mine < kMine; ++mine) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) sum[mine][group][i] = 0.0f;
+            }
+        }
+    }
+
+    __device__ void add(const Result& other) {
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+            float kept[2], added[2];
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const float larger = fmaxf(max[group][i], other.max[group][i]);
+                kept[i] = power_of_two(max[group][i] - larger);
+                added[i] = power_of_two(other.max[group][i] - larger);
+                max[group][i] = larger;
+                total[group][i] = __fmaf_rn(total[group][i], kept[i], __fmul_rn(other.total[group][i], added[i]));
+            }
+#pragma unroll
+            for (int mine = 0; mine < kMine; ++mine) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    sum[mine][group][i] =
+                        __fmaf_rn(sum[mine][group][i], kept[i % 2], __fmul_rn(other.sum[mine][group][i], added[i % 2]));
+                }
+            }
+        }
+    }
+
+    // Weight that goes nowhere: `sinks` are those of this lane's columns.
+    __device__ void add_sinks(const float (&sinks)[kGroups][2]) {
+        Result other;
+        other.clear();
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                other.max[group][i] = sinks[group][i] * kLog2E;
+                other.total[group][i] = 1.0f;
+            }
+        }
+        add(other);
+    }
+};
+
+// Results of chunks in device memory, for rows that several blocks share; `slot` names the row.
+template <int kDim, int kColumns, int kMine>
+struct StreamPartials {
+    static constexpr int kGroups = kColumns / kGroupColumns;
+    float4* sums;
+    float4* scales;
+
+    __device__ StreamPartials(const AttendParams& p, uint32_t slot, uint32_t head) {
+        const size_t first = (static_cast<size_t>(slot) * p.kv_heads + head) * p.most_chunks;
+        sums = reinterpret_cast<float4*>(p.partial_sums + first * kColumns * kDim);
+        scales = reinterpret_cast<float4*>(p.partial_scales + first * kColumns * 2);
+    }
+
+    __device__ static size_t sum_place(uint32_t chunk, int mine, int group) {
+        constexpr uint32_t kLanes = kColumns * kDim / 4 / (kMine * kGroups);
+        return (chunk * kMine * kGroups + mine * kGroups + group) * static_cast<size_t>(kLanes) + threadIdx.x;
+    }
+    __device__ static size_t scale_place(uint32_t chunk, int group) {
+        return chunk * kGroups * 4 + group * 4 + threadIdx.x % 4;
+    }
+
+    // Warps without elements of their own have nothing to add.
+    __device__ static bool has_elements() { return threadIdx.x < kColumns * kDim / 4 / (kMine * kGroups); }
+
+    __device__ void store(uint32_t chunk, const Result<kMine, kGroups>& result) const {
+        if (!has_elements()) return;
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+            if (threadIdx.x < 4) {
+                __stcg(scales + scale_place(chunk, group), make_float4(result.max[group][0], result.max[group][1],
+                                                                       result.total[group][0], result.total[group][1]));
+            }
+#pragma unroll
+            for (int mine = 0; mine < kMine; ++mine) {
+                const float(&sum)[4] = result.sum[mine][group];
+                __stcg(sums + sum_place(chunk, mine, group), make_float4(sum[0], sum[1], sum[2], sum[3]));
+            }
+        }
+    }
+
+    __device__ void load(uint32_t chunk, Result<kMine, kGroups>& result) const {
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+            const float4 scale = __ldcg(scales + scale_place(chunk, group));
+            result.max[group][0] = scale.x;
+            result.max[group][1] = scale.y;
+            result.total[group][0] = scale.z;
+            result.total[group][1] = scale.w;
+#pragma unroll
+            for (int mine = 0; mine < kMine; ++mine) {
+                const float4 sum = __ldcg(sums + sum_place(chunk, mine, group));
+                result.sum[mine][group][0] = sum.x;
+                result.sum[mine][group][1] = sum.y;
+                result.sum[mine][group][2] = sum.z;
+                result.sum[mine][group][3] = sum.w;
+            }
+        }
+    }
+
+    // Adds up all chunks of a row, some loads at a time.
+    __device__ Result<kMine, kGroups> add_up(uint32_t chunks) const {
+        constexpr uint32_t kAtOnce = kMine * kGroups == 1 ? 8 : 4;
+        Result<kMine, kGroups> result;
+        result.clear();
+        if (!has_elements()) return result;
+#pragma unroll 1
+        for (uint32_t first = 0; first < chunks; first += kAtOnce) {
+            Result<kMine, kGroups> parts[kAtOnce];
+#pragma unroll
+            for (uint32_t i = 0; i < kAtOnce; ++i) load(min(first + i, chunks - 1), parts[i]);
+#pragma unroll
+            for (uint32_t i = 0; i < kAtOnce; ++i) {
+                if (first + i < chunks) result.add(parts[i]);
+            }
+        }
+        return result;
+    }
+};

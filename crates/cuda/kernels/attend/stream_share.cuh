@@ -1,0 +1,77 @@
+// A block's share of the chunks, found by one warp.
+#pragma once
+#include "stream.cuh"
+
+// A row and where its work begins among all work.
+struct RowPlace {
+    uint32_t row;
+    uint32_t offset;
+    Sequence sequence;
+};
+
+// Where shares begin: not a little before or behind a border between rows, as opening a row takes its time.
+struct Borders {
+    const AttendParams& p;
+    uint32_t columns;
+    uint32_t little;
+
+    // The row in which a unit lies, from a row on that begins at or before it.
+    __device__ RowPlace find(const Sequence& opening, uint32_t row, uint32_t offset, uint32_t unit) const {
+        RowPlace place{row, offset, opening};
+        for (;;) {
+            const uint32_t all = RowWork::of(p, place.sequence, columns).all();
+            if (unit < place.offset + all) return place;
+            place.offset += all;
+            place.sequence = Sequence::load(p, ++place.row);
+        }
+    }
+
+    __device__ uint32_t settle(const RowPlace& place, uint32_t unit) const {
+        const uint32_t units = RowWork::of(p, place.sequence, columns).units;
+        const uint32_t within = (unit - place.offset) % units;
+        if (within <= little) return unit - within;
+        return units - within <= little ? unit - within + units : unit;
+    }
+};
+
+__device__ inline Share find_share(const AttendParams& p, uint32_t worker, uint32_t columns) {
+    const uint32_t lane = threadIdx.x % 32, each = (p.rows + 31) / 32, first = lane * each;
+    const uint32_t last = min(first + each, p.rows);
+    const Sequence opening = Sequence::load(p, first);
+    uint32_t mine = RowWork::of(p, opening, columns).all();
+    for (uint32_t row = first + 1; row < last; ++row) mine += RowWork::of(p, Sequence::load(p, row), columns).all();
+    uint32_t before = mine;
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+        const uint32_t other = __shfl_up_sync(kAllLanes, before, offset);
+        if (lane >= offset) before += other;
+    }
+    Share share{};
+    share.total = __shfl_sync(kAllLanes, before, 31);
+    before -= mine;
+    const auto holds = [&](uint32_t unit) { return before <= unit && unit < before + mine; };
+    const Shares shares(share.total, p.workers);
+    const Borders borders{p, columns, shares.each < 4 ? 0 : max(1u, shares.each / 12)};
+    uint32_t ends[2] = {shares.begin(worker), shares.begin(worker + 1)};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const uint32_t lanes = __ballot_sync(kAllLanes, holds(ends[i]));
+        uint32_t settled = ends[i];
+        if (holds(ends[i])) settled = borders.settle(borders.find(opening, first, before, ends[i]), ends[i]);
+        ends[i] = lanes == 0 ? share.total : __shfl_sync(kAllLanes, settled, __ffs(static_cast<int>(lanes)) - 1);
+    }
+    share.begin = ends[0];
+    share.end = ends[1];
+    const uint32_t lanes = __ballot_sync(kAllLanes, holds(share.begin));
+    if (lanes == 0) return share;
+    RowPlace place{};
+    if (holds(share.begin)) place = borders.find(opening, first, before, share.begin);
+    const int source = __ffs(static_cast<int>(lanes)) - 1;
+    const auto everyone = [&](uint32_t word) { return __shfl_sync(kAllLanes, word, source); };
+    share.row = everyone(place.row);
+    share.row_offset = everyone(place.offset);
+    const uint32_t pages = everyone(static_cast<uint32_t>(place.sequence.pages - p.page_table));
+    share.sequence = {everyone(place.sequence.first_token), everyone(place.sequence.fresh), everyone(place.sequence.length),
+                      p.page_table + pages};
+    return share;
+}

@@ -1,0 +1,48 @@
+// Attention of sequences with few new tokens, whose keys and values the copy engine can read: decoding, above all.
+//
+// A grid of a fixed size takes equal shares of all chunks of the batch. New tokens may come as they left the projection:
+// then queries and keys are normalised and rotated on the way, and keys and values stored.
+#include "attend/stream_consume.cuh"
+#include "attend/stream_produce.cuh"
+
+template <int kDim, int kColumns, typename Kv>
+__device__ void attend_stream(const StreamParams& p) {
+    using Shape = StreamShape<kDim, kColumns, Kv>;
+    extern __shared__ __align__(1024) uint8_t shared[];
+    const Shape shape(shared);
+    const uint32_t worker = blockIdx.x / p.attend.kv_heads, head = blockIdx.x % p.attend.kv_heads;
+    let_successor_begin();
+    if (threadIdx.x == kComputing) {
+        expect_map(&p.keys);
+        expect_map(&p.values);
+        for (int i = 0; i < Shape::kBuffers; ++i) {
+            shape.control->full[i].init(1);
+            shape.control->empty[i].init(kWarps);
+        }
+        publish_barriers();
+    }
+    __syncthreads();
+    if (threadIdx.x >= kComputing) {
+        StreamProducer<kDim, kColumns, Kv>(p, shape, head).run(worker);
+        wait_for_predecessor();
+    } else {
+        StreamConsumer<kDim, kColumns, Kv>(p, shape, head).run();
+    }
+}
+
+#define ATTEND_STREAM(dim, columns, name, type)                                                               \
+    extern "C" __global__ void __launch_bounds__(kThreads, (StreamShape<dim, columns, type>::kBlocks))        \
+        attend_stream_##dim##_##columns##_##name(const __grid_constant__ StreamParams p) {                    \
+        attend_stream<dim, columns, type>(p);                                                                 \
+    }
+
+ATTEND_STREAM(64, 8, bf16, bf16)
+ATTEND_STREAM(64, 16, bf16, bf16)
+ATTEND_STREAM(128, 8, bf16, bf16)
+ATTEND_STREAM(128, 16, bf16, bf16)
+ATTEND_STREAM(256, 8, bf16, bf16)
+ATTEND_STREAM(256, 16, bf16, bf16)
+ATTEND_STREAM(128, 8, fp8, __nv_fp8_e4m3)
+ATTEND_STREAM(128, 16, fp8, __nv_fp8_e4m3)
+ATTEND_STREAM(256, 8, fp8, __nv_fp8_e4m3)
+ATTEND_STREAM(256, 16, fp8, __nv_fp8_e4m3)

@@ -1,0 +1,203 @@
+//! Sequences with few new tokens whose keys and values the copy engine can read; new tokens may come unrotated.
+
+use ops::{Attend, DeviceError, HeadNorm, OpError, RopeAttend, RopeStoreKv};
+use tensor::DType;
+
+use super::super::{Grid, HALF_ROOM, WHOLE_ROOM, are_pieces, launch};
+use super::{AttendParams, COLUMNS, DIMS, Shape, common_divisor};
+use crate::device::CudaDevice;
+use crate::module::{Function, Modules};
+use crate::tensor_map::{Boxes, TensorMap};
+
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct FreshParams {
+    key: u64,
+    value: u64,
+    query_norm: u64,
+    key_norm: u64,
+    positions: u64,
+    table: u64,
+    slots: u64,
+    query_eps: f32,
+    key_eps: f32,
+    key_stride: u32,
+    value_stride: u32,
+    wide_norms: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+struct StreamParams {
+    keys: TensorMap,
+    values: TensorMap,
+    attend: AttendParams,
+    fresh: FreshParams,
+    run: u32,
+}
+
+/// Positions of a unit, and of a buffer.
+const UNIT: usize = 128;
+const HALF: usize = UNIT / 2;
+/// Warps that compute, and one that fetches.
+const THREADS: usize = 288;
+/// The largest buffer of keys or values of which two blocks a multiprocessor have enough.
+const HALF_BUFFER: usize = 16 << 10;
+
+/// The kernels, by size of heads, columns, and whether keys and values are narrow.
+pub(super) struct Streams([[[Function; 2]; 2]; 3]);
+
+impl Streams {
+    pub(super) fn find(modules: &Modules) -> Result<Self, DeviceError> {
+        let one = |dim: usize, columns: usize, narrow: bool| {
+            // Small heads of bytes take the room of larger ones.
+            let dim = if narrow { dim.max(DIMS[1]) } else { dim };
+            let kv = if narrow { "fp8" } else { "bf16" };
+            let name = format!("attend_stream_{dim}_{columns}_{kv}");
+            modules.find_with_shared(&name, room(dim, narrow))
+        };
+        let both = |dim, columns| Ok([one(dim, columns, false)?, one(dim, columns, true)?]);
+        let all = |dim| Ok([both(dim, COLUMNS[0])?, both(dim, COLUMNS[1])?]);
+        Ok(Self([all(DIMS[0])?, all(DIMS[1])?, all(DIMS[2])?]))
+    }
+}
+
+fn halves(dim: usize, narrow: bool) -> bool {
+    HALF * dim * if narrow { 1 } else { 2 } <= HALF_BUFFER
+}
+
+fn room(dim: usize, narrow: bool) -> usize {
+    if halves(dim, narrow) {
+        HALF_ROOM
+    } else {
+        WHOLE_ROOM
+    }
+}
+
+/// Blocks that a multiprocessor has room for.
+pub(super) fn blocks_each(dim: usize, narrow: bool) -> usize {
+    if halves(dim, narrow) { 2 } else { 1 }
+}
+
+/// True when the copy engine can read keys and values, and queries and results are made of pieces.
+pub(super) fn takes(op: &Attend<'_>) -> bool {
+    let even = |address: *const u8| (address as usize).is_multiple_of(16);
+    let kv = op.cache.dtype();
+    matches!(kv, DType::BF16 | DType::F8E4M3)
+        && (op.heads.dim * kv.size()).is_multiple_of(16)
+        && op.heads.dim.is_multiple_of(8)
+        && op.batch.page_size.is_multiple_of(8)
+        && op.query.stride().is_multiple_of(8)
+        && op.out.stride().is_multiple_of(2)
+        && (op.out.address() as usize).is_multiple_of(4)
+        && even(op.query.address())
+        && even(op.cache.keys().address())
+        && even(op.cache.values().address())
+}
+
+/// New tokens as they left the projection; none when a warp does not hold their heads whole.
+fn fresh_params(rope: &RopeStoreKv<'_>) -> Option<FreshParams> {
+    let matrices = [
+        (rope.key.address() as u64, rope.key.stride()),
+        (rope.value.address() as u64, rope.value.stride()),
+    ];
+    let wide = |norm: &Option<HeadNorm<'_>>| {
+        norm.as_ref()
+            .is_none_or(|norm| norm.weight.dtype() == DType::F32)
+    };
+    let norm = |norm: &Option<HeadNorm<'_>>| {
+        norm.as_ref()
+            .map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps))
+    };
+    let fits = DIMS.contains(&rope.heads.dim)
+        && rope.table.cols() == rope.heads.dim
+        && are_pieces(8, &matrices)
+        && wide(&rope.query_norm) == wide(&rope.key_norm);
+    let (query_norm, query_eps) = norm(&rope.query_norm);
+    let (key_norm, key_eps) = norm(&rope.key_norm);
+    fits.then(|| FreshParams {
+        key: rope.key.address() as u64,
+        value: rope.value.address() as u64,
+        query_norm,
+        key_norm,
+        positions: rope.positions.address() as u64,
+        table: rope.table.address() as u64,
+        slots: rope.slots.address() as u64,
+        query_eps,
+        key_eps,
+        key_stride: rope.key.stride() as u32,
+        value_stride: rope.value.stride() as u32,
+        wide_norms: u32::from(wide(&rope.query_norm)),
+    })
+}
+
+impl CudaDevice {
+    /// One kernel where every sequence has one new token, else two.
+    pub(crate) fn launch_rope_attend(&self, mut op: RopeAttend<'_>) -> Result<(), OpError> {
+        op.check()?;
+        let fresh = fresh_params(&op.rope);
+        let attend = op.attend();
+        let shape = Shape::of(&attend);
+        let alone = attend.batch.max_query == 1 && attend.query.rows() == attend.batch.rows();
+        match fresh {
+            Some(fresh) if shape.streams && shape.dim == attend.heads.dim && alone => {
+                let params = self.attend_params(&attend, &shape);
+                Ok(self.launch_stream(&attend, &shape, &params, fresh)?)
+            }
+            _ => op.compose(self),
+        }
+    }
+
+    /// Tokens whose queries are rotated and whose keys and values are stored.
+    pub(super) fn launch_stored(
+        &self,
+        op: &Attend<'_>,
+        shape: &Shape,
+        params: &AttendParams,
+    ) -> Result<(), DeviceError> {
+        self.launch_stream(op, shape, params, FreshParams::default())
+    }
+
+    fn launch_stream(
+        &self,
+        op: &Attend<'_>,
+        shape: &Shape,
+        params: &AttendParams,
+        fresh: FreshParams,
+    ) -> Result<(), DeviceError> {
+        let (heads, bytes) = (op.heads, op.cache.dtype().size());
+        let run = common_divisor(op.batch.page_size, HALF);
+        // Bytes are copied by twos.
+        let cached = |address: u64| {
+            TensorMap::new(&Boxes {
+                address,
+                sizes: &[
+                    (heads.dim * bytes / 2) as u64,
+                    heads.kv as u64,
+                    op.cache.slots() as u64,
+                ],
+                strides: &[
+                    (heads.dim * bytes) as u64,
+                    (heads.kv_width() * bytes) as u64,
+                ],
+                shape: &[TensorMap::SLICE, 1, run as u32],
+            })
+        };
+        let stream = StreamParams {
+            keys: cached(params.keys)?,
+            values: cached(params.values)?,
+            attend: *params,
+            fresh,
+            run: run as u32,
+        };
+        let Streams(functions) = &self.attention.streams;
+        let grid = Grid {
+            blocks: (params.workers as usize * heads.kv, 1, 1),
+            threads: THREADS,
+            shared: room(shape.dim, shape.narrow),
+        };
+        let function = functions[shape.dim_index][shape.column_index][usize::from(shape.narrow)];
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
+        unsafe { launch(&self.context, function, grid, &stream) }
+    }
+}
