@@ -31,6 +31,7 @@ pub(super) const COMMAND: Command<'static> = Command {
                 "mean_ttft_ms",
                 "mean_tpot_ms",
             ])),
+            FlagSpec::switch("brief", "Leave single runs out of the Markdown."),
             FlagSpec::switch("keep-cold", "Count cold first runs too."),
             FlagSpec::text("variable", "What the arms are meant to differ in."),
         ],
@@ -53,7 +54,11 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
     };
     let title = parsed.text("title").unwrap_or_default();
     let report = Report::of(&store, (title, runs), &arms::metrics(parsed)?, &manner)?;
-    for (flag, text) in [("markdown", markdown(&report)), ("html", html(&report))] {
+    let whole = !parsed.switch("brief");
+    for (flag, text) in [
+        ("markdown", markdown(&report, whole)),
+        ("html", html(&report)),
+    ] {
         let path = Path::new(parsed.text(flag).unwrap_or_default());
         write_whole(path, text.as_bytes()).map_err(|source| Failure::File {
             path: path.to_owned(),

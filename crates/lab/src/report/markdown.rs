@@ -25,8 +25,8 @@ const COLUMNS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The whole report.
-pub(crate) fn markdown(report: &Report) -> String {
+/// The whole report, or without its single runs.
+pub(crate) fn markdown(report: &Report, whole: bool) -> String {
     let mut out = Text::default();
     out.line(&format!("# {}\n", report.title));
     let failed = report
@@ -52,7 +52,7 @@ pub(crate) fn markdown(report: &Report) -> String {
     findings(report, &mut out);
     loads(report, &mut out);
     for subject in &report.subjects {
-        subject_section(report, subject, &mut out);
+        subject_section(report, subject, whole, &mut out);
     }
     out.text
 }
@@ -218,7 +218,7 @@ fn several(report: &Report, cell: (&str, &str), metrics: &[&str]) -> String {
     parts.collect::<Vec<_>>().join(" / ")
 }
 
-fn subject_section(report: &Report, subject: &str, out: &mut Text) {
+fn subject_section(report: &Report, subject: &str, whole: bool, out: &mut Text) {
     out.line(&format!("## {subject}\n"));
     let runs = report.subject(subject);
     environment(&runs, out);
@@ -245,7 +245,7 @@ fn subject_section(report: &Report, subject: &str, out: &mut Text) {
     for command in commands.iter().take(3) {
         out.fenced("shell", command);
     }
-    for run in runs {
+    for run in runs.into_iter().filter(|_| whole) {
         run_block(report, run, out);
     }
 }

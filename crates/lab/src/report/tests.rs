@@ -51,7 +51,10 @@ fn subjects_of_one_text_and_model_are_held_against_each_other() {
 fn markdown_has_contents_verdicts_and_every_printed_table() {
     let folder = tempfile::tempdir().unwrap();
     let report = report(folder.path());
-    let text = markdown(&report);
+    let text = markdown(&report, true);
+    let brief = markdown(&report, false);
+    assert!(brief.len() < text.len() && text.starts_with(brief.split("\n## Tiny").next().unwrap()));
+    assert!(!brief.contains("Serving Benchmark Result"));
     assert!(text.starts_with("# A <report>\n"));
     assert!(text.contains("  - [Tiny-1B FUSE=1](#tiny-1b-fuse1)\n"));
     assert!(text.contains("\n## Tiny-1B FUSE=1\n"));
