@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use ops::{
     AddRmsNorm, Attend, CountTokens, DeviceError, EditLogits, Embed, GatedActivation, GatherRows,
     HostWeight, Kernels, Linear, LogProbs, OpError, Penalise, ResolveTokens, RmsNorm, Rope,
-    RopeStoreKv, Sample, StoreKv, UpdatePages, Weight,
+    RopeAttend, RopeStoreKv, Sample, StoreKv, UpdatePages, Weight,
 };
 use tensor::DType;
 
@@ -115,6 +115,11 @@ macro_rules! forward_all {
 }
 
 impl Kernels for CpuKernels {
+    // One after the other: a core has no launch to save.
+    fn rope_attend(&self, op: RopeAttend<'_>) -> Result<(), OpError> {
+        op.compose(self)
+    }
+
     fn store_kv(&self, op: StoreKv<'_>) -> Result<(), OpError> {
         op.check()?;
         store_kv::store_kv(self, &op)
