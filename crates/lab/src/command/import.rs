@@ -5,7 +5,7 @@ use std::path::Path;
 
 use flags::{Command, Group, Parsed, Positional, Takes};
 
-use super::{Console, Failure, STORE, open_store};
+use super::{Console, Failure, STORE, count_of_runs, open_store};
 use crate::import;
 use crate::store::{Added, Parcel};
 
@@ -46,12 +46,13 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
             };
             new += usize::from(store.add(&parcel)? == Added::New);
         }
-        console.say(&format!("{name}: {} runs, {new} new", runs.len()));
+        console.say(&format!("{name}: {}, {new} new", count_of_runs(runs.len())));
         found_in_all += runs.len();
         new_in_all += new;
     }
     if parsed.words().len() > 1 {
-        console.say(&format!("{found_in_all} runs, {new_in_all} new"));
+        let found = count_of_runs(found_in_all);
+        console.say(&format!("{found}, {new_in_all} new"));
     }
     Ok(0)
 }

@@ -2,7 +2,7 @@
 
 use flags::{Command, FlagSpec, Group, Parsed, Positional, Preset, Takes};
 
-use super::{Console, Failure, STORE, open_store};
+use super::{Console, Failure, STORE, count_of_runs, open_store};
 use crate::columns::Columns;
 use crate::metric::written;
 use crate::run::{Outcome, Run};
@@ -53,7 +53,7 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
         table.add(line(run));
     }
     console.show(&table.text());
-    console.say(&format!("{} runs", runs.len()));
+    console.say(&count_of_runs(runs.len()));
     Ok(0)
 }
 

@@ -203,6 +203,14 @@ fn help() -> String {
     lines.join("\n")
 }
 
+/// `1 run`, `5 runs`.
+fn count_of_runs(count: usize) -> String {
+    match count {
+        1 => "1 run".to_owned(),
+        _ => format!("{count} runs"),
+    }
+}
+
 /// A share such as `3%` or `0.03`.
 fn share(parsed: &Parsed, name: &str) -> Result<f64, Failure> {
     let text = parsed.text(name).unwrap_or_default();

@@ -289,9 +289,12 @@ fn conclude(
     noticed.sort_by_key(|finding| (finding.kind, finding.text.clone()));
     noticed.dedup();
     if !noticed.is_empty() {
+        let things = match noticed.len() {
+            1 => "1 thing was".to_owned(),
+            count => format!("{count} things were"),
+        };
         console.say(&format!(
-            "\n{} things were noticed in single runs (`peregrine lab list session={}`)",
-            noticed.len(),
+            "\n{things} noticed in single runs (`peregrine lab list session={}`)",
             session.name
         ));
     }
