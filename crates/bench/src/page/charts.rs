@@ -106,7 +106,7 @@ fn tiles(content: &PageContent<'_>) -> Vec<Tile> {
     vec![
         tile("output", figures.per_second(figures.output), "tok/s"),
         tile(
-            "requests",
+            "rate",
             figures.per_second(figures.completed as u64),
             "req/s",
         ),

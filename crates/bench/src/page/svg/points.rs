@@ -23,12 +23,14 @@ pub fn points(
     let highest = points.iter().map(|point| point.value).fold(0.0, f64::max);
     let x = Scale::new(span, (LEFT, canvas.right()));
     let y = Scale::new((0.0, highest * 1.05), (canvas.bottom(), TOP));
+    // A few points must be seen, a cloud must not be one blot.
+    let radius = if points.len() < 200 { 3.5 } else { 2.2 };
     let mut out = x_axis(canvas, x, x_title) + &y_axis(canvas, y, y_title);
     for point in points {
         put(
             &mut out,
             format_args!(
-                "<circle class=\"point {class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.2\"><title>{}</title></circle>",
+                "<circle class=\"point {class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius}\"><title>{}</title></circle>",
                 x.at(point.moment),
                 y.at(point.value),
                 escaped(&point.words),
