@@ -328,6 +328,38 @@ fn every_failure_among_a_thousand_streams_is_counted_and_named() {
 }
 
 #[test]
+fn usage_that_comes_alone_is_counted_at_a_thousand_streams() {
+    let server = ScriptedServer::start(|_| {
+        let text =
+            |text: &str| format!(r#"{{"choices":[{{"text":"{text}","finish_reason":null}}]}}"#);
+        let usage = r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":7}}"#;
+        Script::events(milliseconds(50))
+            .event(milliseconds(200), &text(" the sea is"))
+            .event(milliseconds(300), &text(" calm and we sail"))
+            .event(milliseconds(301), usage)
+            .event(milliseconds(301), "[DONE]")
+            .end(milliseconds(301))
+    })
+    .unwrap();
+    let manner = manner(&server.base_url(), "sglang-oai");
+    let mut client = Client::start(manner, 1, USUAL_TIME_LIMIT).unwrap();
+    let origin = client.clock().origin();
+    let outcome = drive(&mut client, &numbered(STREAMS, 7), Box::new(Burst), None);
+    let log = by_row(&server);
+    let backend = Backend::named("sglang-oai").unwrap();
+    let strict = StrictFigures::of(&outcome.records, backend, &vocabulary(), None);
+    assert_eq!((strict.completed, strict.failed()), (STREAMS, 0));
+    assert_eq!(strict.output, 7 * STREAMS as u64);
+    assert_eq!(strict.input_actual, Some(3 * STREAMS as u64));
+    let ttft = mean(outcome.records.iter().map(|record| {
+        let sent = origin + Duration::from_nanos(record.sent.0);
+        let first = log[&record.row].sends[1].before;
+        first.duration_since(sent).as_secs_f64()
+    }));
+    close("mean TTFT", strict.ttft.mean, ttft * 1e3);
+}
+
+#[test]
 fn a_server_that_is_not_there_fails_every_request_by_name() {
     let server = ScriptedServer::start(|_| Script::default()).unwrap();
     let address = server.base_url();
