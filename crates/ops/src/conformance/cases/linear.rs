@@ -98,7 +98,7 @@ const FORMATS: [Format; 16] = [
 ];
 
 /// Codes of any number, so that the smallest are among them, and scales that differ by a factor of up to eight.
-fn eight_bit_floats(
+pub(super) fn eight_bit_floats(
     bench: &mut Bench<'_>,
     rows: usize,
     cols: usize,
