@@ -1,4 +1,5 @@
 // out = activation(gate) * up, gate and up side by side in one matrix.
+#include "common/activate.cuh"
 #include "common/bf16.cuh"
 #include "common/order.cuh"
 
@@ -11,11 +12,6 @@ struct ActivationParams {
     uint32_t gelu;
     uint32_t pieces;
 };
-
-__device__ __forceinline__ float activate(float x, uint32_t gelu) {
-    if (gelu) return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-    return x / (1.0f + __expf(-x));
-}
 
 extern "C" __global__ void __launch_bounds__(256) gated_activation(const __grid_constant__ ActivationParams p) {
     begin_after_predecessor();

@@ -2,8 +2,10 @@
 //
 // As linear_stream.cu, but codes become bf16 in registers, the first factor of the products, and the sums of each segment
 // of inputs are scaled before they are added: nothing is rounded that the bf16 kernel would not round.
+#include "common/activate.cuh"
 #include "common/float8.cuh"
 #include "common/order.cuh"
+#include "common/reduce.cuh"
 #include "common/room.cuh"
 #include "common/shares.cuh"
 #include "common/tma.cuh"
@@ -17,12 +19,29 @@ struct Float8Params {
     const bf16* bias;
     float* partials;
     uint32_t* arrivals;
+    // Sums of squares of rows of x that lack the factor of their norm.
+    const float* squares;
+    // Where a layer ends: the running sum, the weight of the next norm, and sums of squares for its readers.
+    bf16* residual;
+    const float* norm;
+    float* next_squares;
     uint32_t out_stride;
+    uint32_t residual_stride;
     uint32_t rows;
     uint32_t outputs;
     uint32_t stages;
     uint32_t wide;
+    uint32_t gelu;
+    uint32_t parts;
+    uint32_t next_parts;
+    float width;
+    float eps;
 };
+
+enum class Ending { kResults, kGated, kOnward };
+
+// Outputs that share a sum of squares.
+constexpr uint32_t kPart = 16;
 
 constexpr int kSlice = 64;
 
@@ -73,8 +92,9 @@ __device__ __forceinline__ void multiply_codes<64>(float (&sums)[32], const uint
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<uint32_t>(add)));
 }
 
-template <int kTokens, int kWarpgroups>
+template <int kTokens, int kWarpgroups, Ending kEnding>
 struct Stream8 {
+    static constexpr bool kGated = kEnding == Ending::kGated;
     static constexpr int kConsumers = 128 * kWarpgroups;
     static constexpr int kThreads = kConsumers + 32;
     static constexpr int kOutputs = 64 * kWarpgroups;
@@ -88,6 +108,8 @@ struct Stream8 {
         Barrier full[kStages];
         Barrier empty[kStages];
         uint32_t last;
+        // Factors of late norms, one a row of x.
+        float factors[kTokens];
     };
     static_assert(kStages * kBytes + sizeof(Barriers) <= kHalfRoom, "fits");
 
@@ -110,11 +132,17 @@ struct Stream8 {
         }
     };
 
-    // The map counts in pairs of codes.
+    // The map counts in pairs of codes. Gates and their factors come eight rows of each in turn.
     static __device__ void fetch_weights(const Float8Params& p, uint8_t* to, Barrier* full, const Unit& unit) {
         full->expect(kBytes);
         for (int i = 0; i < kWarpgroups; ++i) {
-            copy_box(to + i * 64 * kSegment, &p.weight, full, unit.stage * (kSegment / 2), unit.tile * kOutputs + i * 64);
+            uint8_t* place = to + i * 64 * kSegment;
+            const uint32_t first = unit.tile * kOutputs + i * 64;
+            if constexpr (kGated) {
+                copy_box(place, &p.weight, full, unit.stage * (kSegment / 2), 0, 0, first / 16);
+            } else {
+                copy_box(place, &p.weight, full, unit.stage * (kSegment / 2), first);
+            }
         }
     }
 
@@ -147,12 +175,23 @@ struct Stream8 {
     static __device__ uint32_t output(int i) { return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8; }
     static __device__ uint32_t token(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
 
-    static __device__ void write(const Float8Params& p, uint32_t tile, const float (&sums)[kSums]) {
+    // The row of the weight that the sums of a thread's upper, or lower, output belong to.
+    static __device__ uint32_t weight_row(const Float8Params& p, uint32_t tile, bool lower) {
+        if constexpr (kGated) {
+            const uint32_t gate = tile * (kOutputs / 2) + threadIdx.x / 32 * 8 + threadIdx.x % 32 / 4;
+            return min(lower ? p.outputs / 2 + gate : gate, p.outputs - 1);
+        }
+        return min(tile * kOutputs + output(lower ? 2 : 0), p.outputs - 1);
+    }
+
+    static __device__ float bias(const Float8Params& p, uint32_t at) { return p.bias ? __bfloat162float(p.bias[at]) : 0.0f; }
+
+    static __device__ void write_results(const Float8Params& p, uint32_t tile, const float (&sums)[kSums]) {
 #pragma unroll
         for (int i = 0; i < kSums; ++i) {
             const uint32_t at = tile * kOutputs + output(i);
             if (token(i) >= p.rows || at >= p.outputs) continue;
-            const float value = p.bias ? sums[i] + __bfloat162float(p.bias[at]) : sums[i];
+            const float value = sums[i] + bias(p, at);
             const size_t place = static_cast<size_t>(token(i)) * p.out_stride + at;
             if (p.wide) {
                 static_cast<float*>(p.out)[place] = value;
@@ -160,6 +199,71 @@ struct Stream8 {
                 static_cast<bf16*>(p.out)[place] = __float2bfloat16(value);
             }
         }
+    }
+
+    // Of the two outputs that a thread holds of a row, the upper is a gate and the lower its factor.
+    static __device__ void write_gated(const Float8Params& p, uint32_t tile, const float (&sums)[kSums]) {
+        const uint32_t at = tile * (kOutputs / 2) + threadIdx.x / 32 * 8 + threadIdx.x % 32 / 4;
+        if (at >= p.outputs / 2) return;
+        const float gate_bias = bias(p, at), up_bias = bias(p, p.outputs / 2 + at);
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) {
+            if (i / 2 % 2 != 0 || token(i) >= p.rows) continue;
+            const float value = activate(sums[i] + gate_bias, p.gelu) * (sums[i + 2] + up_bias);
+            static_cast<bf16*>(p.out)[static_cast<size_t>(token(i)) * p.out_stride + at] = __float2bfloat16(value);
+        }
+    }
+
+    // Adds to the residual; what the next products read lacks only the factor of the norm.
+    static __device__ void write_onward(const Float8Params& p, uint32_t tile, float (&sums)[kSums]) {
+        const uint32_t first = tile * kOutputs + threadIdx.x / 32 * kPart;
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) {
+            const uint32_t at = tile * kOutputs + output(i);
+            if (token(i) >= p.rows || at >= p.outputs) {
+                sums[i] = 0.0f;
+                continue;
+            }
+            bf16* residual = p.residual + static_cast<size_t>(token(i)) * p.residual_stride + at;
+            sums[i] += bias(p, at) + __bfloat162float(*residual);
+            *residual = __float2bfloat16(sums[i]);
+            const size_t place = static_cast<size_t>(token(i)) * p.out_stride + at;
+            static_cast<bf16*>(p.out)[place] = __float2bfloat16(sums[i] * __ldg(p.norm + at));
+        }
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) {
+            if (i / 2 % 2 != 0) continue;
+            float squares = sums[i] * sums[i] + sums[i + 2] * sums[i + 2];
+#pragma unroll
+            for (int offset = 4; offset < 32; offset *= 2) squares += __shfl_xor_sync(0xffffffffu, squares, offset);
+            if (threadIdx.x % 32 < 4 && token(i) < p.rows && first < p.outputs) {
+                p.next_squares[token(i) * p.next_parts + first / kPart] = squares;
+            }
+        }
+    }
+
+    static __device__ void write(const Float8Params& p, const Barriers* barriers, uint32_t tile, float (&sums)[kSums]) {
+        if constexpr (kEnding == Ending::kOnward) {
+            write_onward(p, tile, sums);
+            return;
+        }
+        if (p.squares) {
+#pragma unroll
+            for (int i = 0; i < kSums; ++i) sums[i] *= barriers->factors[token(i)];
+        }
+        kGated ? write_gated(p, tile, sums) : write_results(p, tile, sums);
+    }
+
+    // Works out the factors of late norms while the first stages are fetched.
+    static __device__ void find_factors(const Float8Params& p, Barriers* barriers) {
+        wait_for_predecessor();
+        for (uint32_t row = threadIdx.x / 32; row < p.rows; row += kConsumers / 32) {
+            float sum = 0.0f;
+            for (uint32_t part = threadIdx.x % 32; part < p.parts; part += 32) sum += __ldcg(p.squares + row * p.parts + part);
+            sum = warp_sum(sum);
+            if (threadIdx.x % 32 == 0) barriers->factors[row] = rsqrtf(sum / p.width + p.eps);
+        }
+        meet(1, kConsumers);
     }
 
     // Sums of a shared tile lie in the order in which threads hold them.
@@ -235,12 +339,12 @@ struct Stream8 {
         const uint32_t base = shared_address(ring);
         RingPlace<kStages> place;
         Unit unit(p, begin);
+        if (p.squares && begin < end) find_factors(p, barriers);
         while (begin < end) {
             // The part of a tile that is this block's.
             const uint32_t tile = unit.tile, first = unit.stage, last = min(p.stages, first + end - begin);
-            const uint32_t row = min(tile * kOutputs + output(0), p.outputs - 1);
-            const float* upper = p.scales.row(row);
-            const float* lower = p.scales.row(min(row + 8, p.outputs - 1));
+            const float* upper = p.scales.row(weight_row(p, tile, false));
+            const float* lower = p.scales.row(weight_row(p, tile, true));
             float sums[kSums] = {};
             for (; unit.stage < last; ++unit.stage, place.advance()) {
                 const uint32_t group = unit.stage / p.scales.group_segments;
@@ -254,7 +358,7 @@ struct Stream8 {
                 for (int i = 0; i < kSums; ++i) sums[i] += scales[i / 2 % 2] * part[i];
             }
             const bool whole = first == 0 && last == p.stages;
-            if (whole || join(p, barriers, tile, first == 0, last - first, sums)) write(p, tile, sums);
+            if (whole || join(p, barriers, tile, first == 0, last - first, sums)) write(p, barriers, tile, sums);
             begin += last - first;
             unit.stage = 0;
             ++unit.tile;
@@ -283,13 +387,17 @@ struct Stream8 {
     }
 };
 
-#define LINEAR_FLOAT8(tokens, warpgroups)                                                                           \
-    extern "C" __global__ void __launch_bounds__(Stream8<tokens, warpgroups>::kThreads, 2) linear_float8_##tokens( \
-        const __grid_constant__ Float8Params p) {                                                                   \
-        Stream8<tokens, warpgroups>::run(p);                                                                        \
+#define LINEAR_FLOAT8(name, tokens, warpgroups, ending)                                                              \
+    extern "C" __global__ void __launch_bounds__(Stream8<tokens, warpgroups, ending>::kThreads, 2) name##_##tokens( \
+        const __grid_constant__ Float8Params p) {                                                                    \
+        Stream8<tokens, warpgroups, ending>::run(p);                                                                 \
     }
+#define LINEAR_FLOAT8_ALL(name, ending)  \
+    LINEAR_FLOAT8(name, 8, 1, ending)    \
+    LINEAR_FLOAT8(name, 16, 1, ending)   \
+    LINEAR_FLOAT8(name, 32, 2, ending)   \
+    LINEAR_FLOAT8(name, 64, 2, ending)
 
-LINEAR_FLOAT8(8, 1)
-LINEAR_FLOAT8(16, 1)
-LINEAR_FLOAT8(32, 2)
-LINEAR_FLOAT8(64, 2)
+LINEAR_FLOAT8_ALL(linear_float8, Ending::kResults)
+LINEAR_FLOAT8_ALL(linear_float8_gated, Ending::kGated)
+LINEAR_FLOAT8_ALL(linear_float8_onward, Ending::kOnward)

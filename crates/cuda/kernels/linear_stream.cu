@@ -4,44 +4,38 @@
 // of a fixed size takes equal shares of all (tile of outputs, stage of inputs) pairs; tiles that are shared are added in
 // order of the inputs by the block that ends last. A block takes half a multiprocessor: the next product fetches its
 // first stages beside the end of this one, before the kernel between them has made its inputs.
-#include "common/bf16.cuh"
+//
+// Small kernels between products cost more than their work, so products do that work: rows of x may lack the factor of
+// their norm, results may be gated, and the product that ends a layer adds to the residual.
 #include "common/order.cuh"
+#include "common/reduce.cuh"
 #include "common/room.cuh"
 #include "common/shares.cuh"
-#include "common/tma.cuh"
 #include "common/wgmma.cuh"
-
-struct LinearParams {
-    TensorMap weight;
-    TensorMap x;
-    void* out;
-    const bf16* bias;
-    float* partials;
-    uint32_t* arrivals;
-    uint32_t out_stride;
-    uint32_t rows;
-    uint32_t outputs;
-    uint32_t stages;
-    uint32_t wide;
-};
+#include "linear/finish.cuh"
 
 constexpr int kInputs = 128;
 constexpr int kSlice = 64;
 
-template <int kTokens>
+// Outputs of a tile.
+constexpr int kOutputs = 64;
+// Warps that find factors of late norms.
+constexpr int kFactorWarps = 3;
+
+template <int kTokens, Ending kEnding>
 struct Stream {
-    static constexpr int kOutputs = 64;
     static constexpr int kWeightBytes = kOutputs * kInputs * 2;
     static constexpr int kBytes = kWeightBytes + kTokens * kInputs * 2;
-    static constexpr int kFit = (kHalfRoom - 512) / kBytes;
+    static constexpr int kFit = (kHalfRoom - 2048) / kBytes;
     static constexpr int kStages = kFit < 12 ? kFit : 12;
-    static constexpr int kThreads = 160;
+    static constexpr int kThreads = 160 + 32 * kFactorWarps;
     static constexpr int kSums = kTokens / 2;
 
     struct Barriers {
         Barrier full[kStages];
         Barrier empty[kStages];
         uint32_t last;
+        Factors<kTokens> factors;
     };
     static_assert(kStages * kBytes + sizeof(Barriers) <= kHalfRoom, "fits");
 
@@ -67,8 +61,14 @@ struct Stream {
     static __device__ void fetch_weights(const LinearParams& p, uint8_t* to, Barrier* full, const Unit& unit) {
         full->expect(kBytes);
         for (int slice = 0; slice < kInputs / kSlice; ++slice) {
-            copy_box(to + slice * kOutputs * kSlice * 2, &p.weight, full, unit.stage * kInputs + slice * kSlice,
-                     unit.tile * kOutputs);
+            uint8_t* place = to + slice * kOutputs * kSlice * 2;
+            const int input = unit.stage * kInputs + slice * kSlice;
+            if constexpr (kEnding == Ending::kGated) {
+                // Eight gates, their eight factors, and so on.
+                copy_box(place, &p.weight, full, input, 0, 0, unit.tile * (kOutputs / 16));
+            } else {
+                copy_box(place, &p.weight, full, input, unit.tile * kOutputs);
+            }
         }
     }
 
@@ -87,6 +87,7 @@ struct Stream {
         for (uint32_t i = 0; i < early; ++i, ahead.advance(p)) {
             fetch_weights(p, ring + i * kBytes, &barriers->full[i], ahead);
         }
+        if (early == count) let_successor_begin();
         wait_for_predecessor();
         for (uint32_t i = 0; i < early; ++i, unit.advance(p)) fetch_x(p, ring + i * kBytes, &barriers->full[i], unit);
         RingPlace<kStages> place;
@@ -95,25 +96,9 @@ struct Stream {
             fetch_weights(p, ring + place.stage * kBytes, &barriers->full[place.stage], unit);
             fetch_x(p, ring + place.stage * kBytes, &barriers->full[place.stage], unit);
         }
-    }
-
-    // Row of the tile and row of x that sum `i` of this thread belongs to.
-    static __device__ uint32_t output(int i) { return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8; }
-    static __device__ uint32_t token(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
-
-    static __device__ void write(const LinearParams& p, uint32_t tile, const float (&sums)[kSums]) {
-#pragma unroll
-        for (int i = 0; i < kSums; ++i) {
-            const uint32_t at = tile * kOutputs + output(i);
-            if (token(i) >= p.rows || at >= p.outputs) continue;
-            const float value = p.bias ? sums[i] + __bfloat162float(p.bias[at]) : sums[i];
-            const size_t place = static_cast<size_t>(token(i)) * p.out_stride + at;
-            if (p.wide) {
-                static_cast<float*>(p.out)[place] = value;
-            } else {
-                static_cast<bf16*>(p.out)[place] = __float2bfloat16(value);
-            }
-        }
+        // What the next product fetches early fills the gap between this one's last stage and its own first results;
+        // begun sooner, it would only take turns with this one.
+        let_successor_begin();
     }
 
     // Sums of a shared tile lie in the order in which threads hold them.
@@ -154,6 +139,7 @@ struct Stream {
         RingPlace<kStages> place;
         float sums[kSums] = {};
         Unit unit(p, begin);
+        wait_for_predecessor();
         while (begin < end) {
             // The part of a tile that is this block's.
             const uint32_t tile = unit.tile, first = unit.stage, last = min(p.stages, first + end - begin);
@@ -181,7 +167,10 @@ struct Stream {
             pin(sums);
             if (threadIdx.x == 0) barriers->empty[before].arrive();
             const bool whole = first == 0 && last == p.stages;
-            if (whole || join(p, barriers, tile, first == 0, last - first, sums)) write(p, tile, sums);
+            if (whole || join(p, barriers, tile, first == 0, last - first, sums)) {
+                const uint32_t output = tile * kOutputs + threadIdx.x / 32 * 16;
+                Finish<kTokens>::template run<kEnding>(p, &barriers->factors, output, sums);
+            }
             begin += last - first;
             unit.stage = 0;
             ++unit.tile;
@@ -190,7 +179,6 @@ struct Stream {
 
     static __device__ void run(const LinearParams& p) {
         extern __shared__ __align__(1024) uint8_t shared[];
-        let_successor_begin();
         uint8_t* ring = shared;
         Barriers* barriers = reinterpret_cast<Barriers*>(shared + kStages * kBytes);
         if (threadIdx.x == 0) {
@@ -198,11 +186,15 @@ struct Stream {
                 barriers->full[i].init(1);
                 barriers->empty[i].init(1);
             }
+            barriers->factors.found.init(kFactorWarps);
             publish_barriers();
         }
         __syncthreads();
         const uint32_t begin = shares(p).begin(blockIdx.x), end = shares(p).begin(blockIdx.x + 1);
-        if (threadIdx.x >= 128) {
+        if (threadIdx.x >= 160) {
+            wait_for_predecessor();
+            if (p.squares) find_factors<kTokens, kFactorWarps>(p, &barriers->factors, threadIdx.x / 32 - 5);
+        } else if (threadIdx.x >= 128) {
             if (threadIdx.x % 32 == 0) produce(p, ring, barriers, begin, end);
         } else {
             consume(p, ring, barriers, begin, end);
@@ -210,13 +202,17 @@ struct Stream {
     }
 };
 
-#define LINEAR_STREAM(tokens)                                                                            \
-    extern "C" __global__ void __launch_bounds__(Stream<tokens>::kThreads) linear_stream_##tokens(       \
-        const __grid_constant__ LinearParams p) {                                                        \
-        Stream<tokens>::run(p);                                                                          \
+#define LINEAR_STREAM(tokens, name, ending)                                                                        \
+    extern "C" __global__ void __launch_bounds__((Stream<tokens, Ending::ending>::kThreads), 2) name##_##tokens(   \
+        const __grid_constant__ LinearParams p) {                                                                  \
+        Stream<tokens, Ending::ending>::run(p);                                                                    \
     }
 
-LINEAR_STREAM(8)
-LINEAR_STREAM(16)
-LINEAR_STREAM(32)
-LINEAR_STREAM(64)
+#define LINEAR_STREAMS(tokens)                       \
+    LINEAR_STREAM(tokens, linear_stream, kResults)   \
+    LINEAR_STREAM(tokens, linear_gated, kGated)      \
+    LINEAR_STREAM(tokens, linear_onward, kOnward)
+
+LINEAR_STREAMS(16)
+LINEAR_STREAMS(32)
+LINEAR_STREAMS(64)

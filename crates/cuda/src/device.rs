@@ -7,9 +7,9 @@ use cudarc::driver::sys;
 use ops::op::{CountTokens, ResolveTokens, UpdatePages};
 use ops::{
     AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, GatedActivation,
-    GatherRows, Graph, HostValues, HostWeight, Kernels, Linear, LogProbs, NoTracer, OpError,
-    Penalise, Readback, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer,
-    Weight, WeightFormat,
+    GatedLinear, GatherRows, Graph, HostValues, HostWeight, Kernels, LateLinear, Linear,
+    LinearAddNorm, LogProbs, NoTracer, NormState, OpError, Penalise, Readback, RmsNorm, Rope,
+    RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer, Weight, WeightFormat,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
@@ -377,6 +377,21 @@ impl Kernels for CudaDevice {
             return Ok(self.products.run_float8(&mut product, weight)?);
         }
         Ok(self.products.run(&product, self.weight(op.weight)?)?)
+    }
+
+    fn late_linear(&self, op: LateLinear<'_>) -> Result<(), OpError> {
+        op.check()?;
+        self.run_late_linear(op)
+    }
+
+    fn gated_linear(&self, op: GatedLinear<'_>) -> Result<(), OpError> {
+        op.check()?;
+        self.run_gated_linear(op)
+    }
+
+    fn linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
+        op.check()?;
+        self.run_linear_add_norm(op)
     }
 
     fn gather_rows(&self, op: GatherRows<'_>) -> Result<(), OpError> {

@@ -25,6 +25,12 @@ pub enum OpError {
         /// The type it has.
         found: DType,
     },
+    /// The device does not take the op.
+    #[error("{op}: not for this device")]
+    NotTaken {
+        /// The op.
+        op: &'static str,
+    },
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -23,9 +23,10 @@ pub use device::{
 pub use dry_run::DryRun;
 pub use error::{DeviceError, OpError};
 pub use op::{
-    Activation, AddRmsNorm, Attend, CountTokens, EditLogits, Embed, GatedActivation, GatherRows,
-    HeadNorm, Linear, LogProbs, Penalise, ResolveTokens, RmsNorm, Rope, RopeAttend, RopeStoreKv,
-    Sample, SampleParams, StoreKv, TopLogProbs, UpdatePages,
+    Activation, AddRmsNorm, Attend, CountTokens, EditLogits, Embed, GatedActivation, GatedLinear,
+    GatherRows, HeadNorm, LateLinear, LateNorm, Linear, LinearAddNorm, LogProbs, NormState,
+    Penalise, ResolveTokens, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, SampleParams, StoreKv,
+    TopLogProbs, UpdatePages,
 };
 pub use reference::ReferenceDevice;
 pub use weight::{AffineRows, Float8Rows, HostValues, HostWeight, Weight, WeightFormat};
@@ -44,6 +45,21 @@ pub trait Kernels {
     fn embed(&self, op: Embed<'_>) -> Result<(), OpError>;
     /// See [`Linear`].
     fn linear(&self, op: Linear<'_>) -> Result<(), OpError>;
+    /// See [`LateLinear`]; devices that never leave a norm late need not take it.
+    fn late_linear(&self, op: LateLinear<'_>) -> Result<(), OpError> {
+        op.check()?;
+        Err(OpError::NotTaken { op: "late_linear" })
+    }
+    /// See [`GatedLinear`]; a device may fuse it.
+    fn gated_linear(&self, op: GatedLinear<'_>) -> Result<(), OpError> {
+        op.check()?;
+        op.compose(self)
+    }
+    /// See [`LinearAddNorm`]; a device may fuse it.
+    fn linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
+        op.check()?;
+        op.compose(self)
+    }
     /// See [`RmsNorm`].
     fn rms_norm(&self, op: RmsNorm<'_>) -> Result<(), OpError>;
     /// See [`AddRmsNorm`].

@@ -17,9 +17,10 @@ mod tables;
 use std::cell::RefCell;
 
 use ops::{
-    AddRmsNorm, Attend, CountTokens, DeviceError, EditLogits, Embed, GatedActivation, GatherRows,
-    HostWeight, Kernels, Linear, LogProbs, OpError, Penalise, ResolveTokens, RmsNorm, Rope,
-    RopeAttend, RopeStoreKv, Sample, StoreKv, UpdatePages, Weight,
+    AddRmsNorm, Attend, CountTokens, DeviceError, EditLogits, Embed, GatedActivation, GatedLinear,
+    GatherRows, HostWeight, Kernels, LateLinear, Linear, LinearAddNorm, LogProbs, NormState,
+    OpError, Penalise, ResolveTokens, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, StoreKv,
+    UpdatePages, Weight,
 };
 use tensor::DType;
 
@@ -118,6 +119,19 @@ impl Kernels for CpuKernels {
     // One after the other: a core has no launch to save.
     fn rope_attend(&self, op: RopeAttend<'_>) -> Result<(), OpError> {
         op.compose(self)
+    }
+
+    fn gated_linear(&self, op: GatedLinear<'_>) -> Result<(), OpError> {
+        op.compose(self)
+    }
+
+    fn linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
+        op.compose(self)
+    }
+
+    // No norm is left late: a row that was just written is still in the cache.
+    fn late_linear(&self, _: LateLinear<'_>) -> Result<(), OpError> {
+        Err(OpError::NotTaken { op: "late_linear" })
     }
 
     fn store_kv(&self, op: StoreKv<'_>) -> Result<(), OpError> {

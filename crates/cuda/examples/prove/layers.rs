@@ -3,12 +3,12 @@
 
 use cuda::CudaDevice;
 use ops::{
-    Activation, AddRmsNorm, Attend, Device as _, GatedActivation, HeadNorm, Heads, KvCache, Linear,
-    OpError, RaggedBatch, RopeStoreKv, Weight,
+    Activation, Device as _, GatedLinear, HeadNorm, Heads, KvCache, LateLinear, LateNorm, Linear,
+    LinearAddNorm, NormState, OpError, RaggedBatch, RopeAttend, RopeStoreKv, Weight,
 };
 use tensor::DType;
 
-use crate::bench::{MEMORY, Matrix, linear, repeated, time, weight};
+use crate::bench::{MEMORY, Matrix, repeated, time, weight};
 
 const PAGE: usize = 64;
 
@@ -57,11 +57,12 @@ const MODELS: [Dims; 2] = [
 ];
 
 const MEASURED: usize = 6;
+const EPS: f32 = 1e-6;
 
 struct Layer {
-    qkv: Weight,
+    qkv: [Weight; 1],
     output: Weight,
-    gate_up: Weight,
+    gate_up: [Weight; 1],
     down: Weight,
     bias: Matrix,
 }
@@ -79,6 +80,9 @@ struct Step {
     residual: Matrix,
     hidden: Matrix,
     delta: Matrix,
+    squares: Matrix,
+    /// Of the rows that the next layer reads.
+    state: NormState,
     qkv: Matrix,
     mixed: Matrix,
     wide: Matrix,
@@ -117,6 +121,13 @@ impl Step {
             residual: Matrix::random(device, rows, dims.hidden, 3),
             hidden: bf16(dims.hidden),
             delta: Matrix::random(device, rows, dims.hidden, 4),
+            squares: Matrix::new(
+                device,
+                rows,
+                dims.hidden.div_ceil(LateNorm::PART),
+                DType::F32,
+            ),
+            state: NormState::Done,
             qkv: bf16(heads.query_width() + 2 * heads.kv_width()),
             mixed: bf16(heads.query_width()),
             wide: bf16(2 * dims.inner),
@@ -124,13 +135,28 @@ impl Step {
         }
     }
 
-    fn normalise(&mut self, device: &CudaDevice) -> Result<(), OpError> {
-        device.kernels().add_rms_norm(AddRmsNorm {
-            x: self.delta.view(),
+    /// Ends a layer with a product: onto the residual, through a norm, to what `readers` multiply.
+    fn onward(
+        &mut self,
+        device: &CudaDevice,
+        weight: &Weight,
+        readers: &[Weight],
+        mixed: bool,
+    ) -> Result<NormState, OpError> {
+        let x = if mixed { &self.mixed } else { &self.inner };
+        device.kernels().linear_add_norm(LinearAddNorm {
+            product: Linear {
+                x: x.view(),
+                weight,
+                bias: None,
+                out: self.delta.view_mut(),
+            },
             residual: self.residual.view_mut(),
             weight: self.norm.view(),
-            eps: 1e-6,
+            eps: EPS,
             out: self.hidden.view_mut(),
+            squares: self.squares.view_mut(),
+            readers,
         })
     }
 
@@ -142,37 +168,43 @@ impl Step {
         cache: &mut Cache,
     ) -> Result<(), OpError> {
         let (kernels, heads) = (device.kernels(), dims.heads);
-        self.normalise(device)?;
-        kernels.linear(Linear {
+        let product = Linear {
             x: self.hidden.view(),
-            weight: &layer.qkv,
+            weight: &layer.qkv[0],
             bias: dims.bias.then(|| layer.bias.view()),
             out: self.qkv.view_mut(),
-        })?;
-        let (mut query, kv) = self.qkv.view_mut().split_columns(heads.query_width());
+        };
+        let late = (self.state == NormState::Late).then(|| LateNorm {
+            squares: self.squares.view(),
+            width: dims.hidden,
+            eps: EPS,
+        });
+        match late {
+            Some(norm) => kernels.late_linear(LateLinear { product, norm })?,
+            None => kernels.linear(product)?,
+        }
+        let (query, kv) = self.qkv.view_mut().split_columns(heads.query_width());
         let (key, value) = kv.split_columns(heads.kv_width());
         let norm = || {
             dims.norms.then(|| HeadNorm {
                 weight: self.head_norm.view(),
-                eps: 1e-6,
+                eps: EPS,
             })
         };
-        kernels.rope_store_kv(RopeStoreKv {
-            query: query.reborrow(),
-            key,
-            value: value.into_view(),
-            heads,
-            query_norm: norm(),
-            key_norm: norm(),
-            positions: self.positions.view(),
-            table: self.table.view(),
-            slots: self.slots.view(),
-            cache: KvCache::new(cache.0.view_mut(), cache.1.view_mut()),
-        })?;
         let [starts, lengths, table_rows, page_table] = &self.batch;
-        kernels.attend(Attend {
-            query: query.into_view(),
-            cache: KvCache::new(cache.0.view_mut(), cache.1.view_mut()),
+        kernels.rope_attend(RopeAttend {
+            rope: RopeStoreKv {
+                query,
+                key,
+                value: value.into_view(),
+                heads,
+                query_norm: norm(),
+                key_norm: norm(),
+                positions: self.positions.view(),
+                table: self.table.view(),
+                slots: self.slots.view(),
+                cache: KvCache::new(cache.0.view_mut(), cache.1.view_mut()),
+            },
             batch: RaggedBatch {
                 starts: starts.view(),
                 lengths: lengths.view(),
@@ -181,37 +213,31 @@ impl Step {
                 page_size: PAGE,
                 max_query: 1,
             },
-            heads,
             scale: 1.0 / (heads.dim as f32).sqrt(),
             window: None,
             soft_cap: None,
             sinks: None,
             out: self.mixed.view_mut(),
         })?;
-        linear(
-            device,
-            self.mixed.view(),
-            &layer.output,
-            self.delta.view_mut(),
-        )?;
-        self.normalise(device)?;
-        linear(
-            device,
-            self.hidden.view(),
-            &layer.gate_up,
-            self.wide.view_mut(),
-        )?;
-        kernels.gated_activation(GatedActivation {
-            gate_up: self.wide.view(),
+        let state = self.onward(device, &layer.output, &layer.gate_up, true)?;
+        let norm = (state == NormState::Late).then(|| LateNorm {
+            squares: self.squares.view(),
+            width: dims.hidden,
+            eps: EPS,
+        });
+        kernels.gated_linear(GatedLinear {
+            product: Linear {
+                x: self.hidden.view(),
+                weight: &layer.gate_up[0],
+                bias: None,
+                out: self.wide.view_mut(),
+            },
+            norm,
             activation: Activation::Silu,
             out: self.inner.view_mut(),
         })?;
-        linear(
-            device,
-            self.inner.view(),
-            &layer.down,
-            self.delta.view_mut(),
-        )
+        self.state = self.onward(device, &layer.down, &layer.qkv, false)?;
+        Ok(())
     }
 }
 
@@ -220,14 +246,21 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
         let qkv = dims.heads.query_width() + 2 * dims.heads.kv_width();
         let layers: Vec<Layer> = (0..MEASURED as u64)
             .map(|i| Layer {
-                qkv: weight(device, qkv, dims.hidden, i),
+                qkv: [weight(device, qkv, dims.hidden, i)],
                 output: weight(device, dims.hidden, dims.heads.query_width(), i),
-                gate_up: weight(device, 2 * dims.inner, dims.hidden, i),
+                gate_up: [weight(device, 2 * dims.inner, dims.hidden, i)],
                 down: weight(device, dims.hidden, dims.inner, i),
                 bias: Matrix::floats(device, 1, qkv, DType::BF16, &repeated(qkv, i)),
             })
             .collect();
-        for (rows, length) in [(1, 1088), (8, 1088), (64, 1536), (256, 1536)] {
+        for (rows, length) in [
+            (1, 1088),
+            (8, 1088),
+            (16, 1088),
+            (32, 1088),
+            (64, 1536),
+            (256, 1536),
+        ] {
             measure(device, dims, &layers, rows, length);
         }
     }

@@ -12,6 +12,14 @@ __device__ __forceinline__ void load_matrices(uint32_t (&to)[4], uint32_t addres
                  : "memory");
 }
 
+// Two of them; lanes from 16 on do not count.
+__device__ __forceinline__ void load_matrices(uint32_t (&to)[2], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(to[0]), "=r"(to[1])
+                 : "r"(address)
+                 : "memory");
+}
+
 __device__ __forceinline__ void load_matrices_transposed(uint32_t (&to)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])

@@ -3,5 +3,7 @@
 
 // Two blocks a multiprocessor.
 constexpr int kHalfRoom = 115712;
+// One block, and some small ones of the neighbours in time.
+constexpr int kMostRoom = 221184;
 // One block.
 constexpr int kWholeRoom = 232448;

@@ -25,3 +25,19 @@ __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier
         "l"(map), "r"(shared_address(done)), "r"(x), "r"(y), "r"(z)
         : "memory");
 }
+
+__device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z, int w) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(
+            shared_address(to)),
+        "l"(map), "r"(shared_address(done)), "r"(x), "r"(y), "r"(z), "r"(w)
+        : "memory");
+}
+
+__device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z, int w, int v) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::
+            "r"(shared_address(to)),
+        "l"(map), "r"(shared_address(done)), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+        : "memory");
+}

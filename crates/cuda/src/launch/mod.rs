@@ -2,6 +2,7 @@
 
 pub(crate) mod attend;
 mod float8;
+mod fused;
 pub(crate) mod gather;
 mod logits;
 mod norm;
@@ -78,6 +79,8 @@ impl Grid {
 
 /// Dynamic shared memory that kernels are launched with; kernels/common/room.cuh has the same numbers.
 pub(crate) const HALF_ROOM: usize = 115_712;
+/// As above: one block, and some small ones of the neighbours in time.
+pub(crate) const MOST_ROOM: usize = 221_184;
 /// As above: one block.
 pub(crate) const WHOLE_ROOM: usize = 232_448;
 

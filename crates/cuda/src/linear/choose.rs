@@ -5,15 +5,15 @@
 
 use std::sync::PoisonError;
 
-use ops::DeviceError;
+use ops::{DeviceError, Graph as _, OpError};
 use tensor::{Buffer, DType};
 
-use super::stream::weight_map;
 use super::{
     BUCKETS, Choice, DeviceWeight, MOST_WIDE, Product, Products, Shape, Way, blas, none_found,
 };
 use crate::device::ProductChoice;
 use crate::event::Event;
+use crate::graph;
 use crate::launch::gather::GatherParams;
 use crate::launch::{Grid, launch};
 use crate::memory::allocate;
@@ -102,14 +102,16 @@ impl Products {
         (0..count)
             .map(|_| {
                 let buffer = allocate(&self.context, bytes, "choosing ways")?;
-                let map = weight_map(buffer.address() as u64, outputs, inputs)?;
-                Ok(DeviceWeight { buffer, map })
+                let streams = true;
+                Ok(DeviceWeight { buffer, streams })
             })
             .collect()
     }
 
     fn fastest(&self, product: &Product<'_>, bench: &Bench<'_>) -> Result<Choice, DeviceError> {
-        let variants = self.stream.variants(product.x.rows(), product.out.cols());
+        let variants = self
+            .stream
+            .variants(product.x.rows(), (product.out.cols(), product.x.cols()));
         let own = self.shortest(product, bench, variants.into_iter().map(Way::Stream))?;
         let algorithms = self.blas.candidates(product, blas::CANDIDATES)?;
         let blas = self.shortest(product, bench, algorithms.into_iter().map(Way::Blas))?;
@@ -122,8 +124,13 @@ impl Products {
             (_, Some((_, way))) => way,
             _ => return Err(none_found(&Shape::of(product))),
         };
+        let variant = match own {
+            Some((_, Way::Stream(variant))) => Some(variant),
+            _ => None,
+        };
         Ok(Choice {
             way,
+            variant,
             own: times[0],
             blas: times[1],
         })
@@ -169,38 +176,53 @@ impl Products {
         way: &Way,
         record: f32,
     ) -> Result<f32, DeviceError> {
-        let once = self.time_turns(product, bench, way, 1)?;
+        let once = self.between_events(|| self.turn(product, bench, way, 0))?;
         if once > LONG || once > HOPELESS * record + NOTICEABLE {
             return Ok(once);
         }
+        // As in a decode step: launched one by one, short products would wait for the host.
         let turns = bench.weights.len().max(FEWEST);
+        let graph = graph::capture(&self.context, &mut || {
+            let mut turns = 0..turns;
+            Ok(turns.try_for_each(|turn| self.turn(product, bench, way, turn))?)
+        });
+        let graph = graph.map_err(|error| match error {
+            OpError::Device(error) => error,
+            other => unreachable!("{other}"),
+        })?;
         let mut shortest = f32::INFINITY;
-        for _ in 0..REPEATS {
-            shortest = shortest.min(self.time_turns(product, bench, way, turns)?);
+        for _ in 0..=REPEATS {
+            shortest = shortest.min(self.between_events(|| graph.replay())?);
         }
-        Ok(shortest)
+        Ok(shortest / turns as f32)
     }
 
-    /// Milliseconds of each of so many products in a row.
-    fn time_turns(
+    /// Milliseconds of what `run` enqueues.
+    fn between_events(
         &self,
-        product: &Product<'_>,
-        bench: &Bench<'_>,
-        way: &Way,
-        turns: usize,
+        run: impl FnOnce() -> Result<(), DeviceError>,
     ) -> Result<f32, DeviceError> {
         let (before, after) = (
             Event::new(&self.context, true)?,
             Event::new(&self.context, true)?,
         );
         before.record()?;
-        for turn in 0..turns {
-            self.make_inputs(product, bench)?;
-            self.run_way(product, bench.weights[turn % bench.weights.len()], way)?;
-        }
+        run()?;
         after.record()?;
         after.wait()?;
-        Ok(after.since(&before)? / turns as f32)
+        after.since(&before)
+    }
+
+    /// Makes inputs and multiplies them with one of the weights.
+    fn turn(
+        &self,
+        product: &Product<'_>,
+        bench: &Bench<'_>,
+        way: &Way,
+        turn: usize,
+    ) -> Result<(), DeviceError> {
+        self.make_inputs(product, bench)?;
+        self.run_way(product, bench.weights[turn % bench.weights.len()], way)
     }
 
     fn make_inputs(&self, product: &Product<'_>, bench: &Bench<'_>) -> Result<(), DeviceError> {

@@ -5,6 +5,7 @@
 mod blas;
 mod choose;
 mod float8;
+mod fused;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -20,9 +21,10 @@ use crate::module::{Function, Modules};
 
 use blas::{Algorithm, Blas};
 use float8::Float8Kernels;
-use stream::{Stream, Variant, WeightMap};
+use stream::Stream;
 
 pub(crate) use float8::{Float8Weight, ScaleGrid};
+pub(crate) use stream::{Ending, Onward, Variant};
 
 /// Row counts that ways are chosen for; a product uses the next one above its own. One choice for up to eight rows, so
 /// that a row has the same bits alone and in small company.
@@ -38,7 +40,7 @@ pub(crate) struct Product<'a> {
 }
 
 impl Product<'_> {
-    fn rows_are_pieces(&self) -> bool {
+    pub(crate) fn rows_are_pieces(&self) -> bool {
         (self.x.address() as usize).is_multiple_of(16)
             && self.x.stride().is_multiple_of(8)
             && self.x.cols().is_multiple_of(8)
@@ -53,7 +55,8 @@ impl Product<'_> {
 /// A weight as this device holds it.
 pub(crate) struct DeviceWeight {
     pub(crate) buffer: Buffer,
-    map: WeightMap,
+    /// True when rows are made of 16-byte pieces, as our kernels take them.
+    streams: bool,
 }
 
 /// A product's shape, as far as the choice goes.
@@ -84,6 +87,8 @@ impl Shape {
 #[derive(Clone, Copy)]
 struct Choice {
     way: Way,
+    /// The best shape of our kernel.
+    variant: Option<Variant>,
     /// Milliseconds of our kernel and of cuBLASLt; infinite where there is none.
     own: f32,
     blas: f32,
@@ -149,9 +154,9 @@ impl Products {
         (outputs, inputs): (usize, usize),
         most_rows: usize,
     ) -> Result<DeviceWeight, DeviceError> {
-        let map = stream::weight_map(buffer.address() as u64, outputs, inputs)?;
-        let weight = DeviceWeight { buffer, map };
-        if weight.map.is_some() && outputs.is_multiple_of(8) {
+        let streams = inputs.is_multiple_of(8);
+        let weight = DeviceWeight { buffer, streams };
+        if streams && outputs.is_multiple_of(8) {
             self.choose(&weight, (outputs, inputs), most_rows)?;
         }
         Ok(weight)
@@ -163,7 +168,7 @@ impl Products {
         product: &Product<'_>,
         weight: &DeviceWeight,
     ) -> Result<(), DeviceError> {
-        if weight.map.is_none() || !product.rows_are_pieces() {
+        if !weight.streams || !product.rows_are_pieces() {
             return self.run_any(product, weight);
         }
         // cuBLASLt wants a bias in the type of the results.
@@ -171,7 +176,9 @@ impl Products {
         if product.results_are_pieces() && !wide_bias {
             return self.run_way(product, weight, &self.way(product)?);
         }
-        let variants = self.stream.variants(product.x.rows(), product.out.cols());
+        let variants = self
+            .stream
+            .variants(product.x.rows(), (product.out.cols(), product.x.cols()));
         match variants.first() {
             Some(&variant) => self.run_way(product, weight, &Way::Stream(variant)),
             None => self.run_any(product, weight),
@@ -186,8 +193,9 @@ impl Products {
     ) -> Result<(), DeviceError> {
         match way {
             Way::Stream(variant) => {
-                let map = weight.map.as_ref().expect("checked before");
-                self.stream.run(&self.context, *variant, product, map)
+                let plain = (None, &Ending::Results);
+                self.stream
+                    .run(&self.context, *variant, product, weight, plain)
             }
             Way::Blas(algorithm) => {
                 let address = weight.buffer.address() as u64;
@@ -217,6 +225,7 @@ impl Products {
         };
         let untried = Choice {
             way,
+            variant: None,
             own: f32::INFINITY,
             blas: f32::INFINITY,
         };

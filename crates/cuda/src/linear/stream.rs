@@ -1,21 +1,25 @@
 //! Products with few rows, at the speed of memory.
 
-use ops::DeviceError;
-use tensor::{Buffer, DType, View};
+use ops::{DeviceError, LateNorm};
+use tensor::{Buffer, DType, View, ViewMut};
 
-use super::Product;
+use super::{DeviceWeight, Product};
 use crate::context::Context;
-use crate::launch::{Grid, HALF_ROOM, launch};
+use crate::launch::{Grid, HALF_ROOM, MOST_ROOM, launch};
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 use crate::tensor_map::{Boxes, TensorMap};
 
-/// Inputs of a stage.
-const STAGE: usize = 128;
 /// Outputs of a tile.
 const TILE: usize = 64;
-/// Rows of x that the compiled shapes take.
-const ROWS: [usize; 4] = [8, 16, 32, 64];
+/// What "few rows" are.
+const FEW: usize = 8;
+/// Groups of sixteen outputs that a block takes where rows are few.
+const GROUPS: [usize; 10] = [1, 2, 3, 4, 6, 8, 9, 12, 14, 16];
+/// Rows of x that the compiled shapes for more of them take.
+const ROWS: [usize; 3] = [16, 32, 64];
+/// Kernels an ending.
+const KERNELS: usize = GROUPS.len() + ROWS.len();
 const MOST_ROWS: usize = ROWS[ROWS.len() - 1];
 /// Tiles whose arrivals are counted.
 const MOST_TILES: usize = 1 << 16;
@@ -29,46 +33,199 @@ struct LinearParams {
     bias: u64,
     partials: u64,
     arrivals: u64,
+    squares: u64,
+    residual: u64,
+    norm: u64,
+    next_squares: u64,
     out_stride: u32,
+    residual_stride: u32,
     rows: u32,
     outputs: u32,
     stages: u32,
     wide: u32,
+    gelu: u32,
+    parts: u32,
+    next_parts: u32,
+    width: f32,
+    eps: f32,
 }
 
-/// One compiled shape of the kernel and the size of its grid.
+/// What becomes of a product.
+pub(crate) enum Ending<'a> {
+    /// It is written.
+    Results,
+    /// Gates and their factors, eight of each in turn, become half as many results.
+    Gated { gelu: bool },
+    /// It is added to the residual, and the sum goes on to a norm.
+    Onward(Onward<'a>),
+}
+
+/// The end of a layer; the product's own destination takes the sum times the norm's weight.
+pub(crate) struct Onward<'a> {
+    pub(crate) residual: ViewMut<'a>,
+    pub(crate) norm: View<'a>,
+    pub(crate) squares: ViewMut<'a>,
+}
+
+impl Ending<'_> {
+    fn number(&self) -> usize {
+        match self {
+            Self::Results => 0,
+            Self::Gated { .. } => 1,
+            Self::Onward(_) => 2,
+        }
+    }
+}
+
+/// Names of the kernels, by ending.
+const NAMES: [&str; 3] = ["linear_stream", "linear_gated", "linear_onward"];
+
+/// One compiled kernel and the size of its grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
-    /// Rows of x that it takes.
-    rows: usize,
-    /// Blocks; a multiple of the tiles, or a divisor, leaves tiles whole.
+    kernel: Kernel,
+    /// Blocks; for many rows, a multiple of the tiles or a divisor leaves tiles whole.
     blocks: usize,
 }
 
-/// The map of a weight; none when its rows are not made of 16-byte pieces.
-pub(crate) type WeightMap = Option<TensorMap>;
+/// The compiled shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernel {
+    /// Up to eight rows; a block takes so many groups of sixteen outputs, with all inputs.
+    Few { groups: usize },
+    /// Up to so many rows; blocks share tiles.
+    Many { rows: usize },
+}
 
-/// Describes a weight.
-pub(crate) fn weight_map(
-    address: u64,
-    outputs: usize,
-    inputs: usize,
-) -> Result<WeightMap, DeviceError> {
-    if !inputs.is_multiple_of(8) {
-        return Ok(None);
+impl Kernel {
+    /// Its place in the list of functions.
+    fn number(self) -> usize {
+        let known = match self {
+            Self::Few { groups } => GROUPS.iter().position(|&known| known == groups),
+            Self::Many { rows } => {
+                let place = ROWS.iter().position(|&known| known == rows);
+                place.map(|place| GROUPS.len() + place)
+            }
+        };
+        known.expect("variants come from the lists")
     }
-    let map = TensorMap::new(&Boxes {
-        address,
-        sizes: &[inputs as u64, outputs as u64],
-        strides: &[2 * inputs as u64],
-        shape: &[TensorMap::SLICE, TILE as u32],
-    })?;
-    Ok(Some(map))
+
+    fn name(self, ending: &str) -> String {
+        match self {
+            Self::Few { groups } => format!("{ending}_few_{groups}"),
+            Self::Many { rows } => format!("{ending}_{rows}"),
+        }
+    }
+
+    /// Rows of a box of x.
+    fn rows(self) -> usize {
+        match self {
+            Self::Few { .. } => FEW,
+            Self::Many { rows } => rows,
+        }
+    }
+
+    /// Outputs of a box of the weight.
+    fn outputs(self) -> usize {
+        match self {
+            Self::Few { groups } => 16 * groups,
+            Self::Many { .. } => TILE,
+        }
+    }
+
+    /// Inputs of a stage.
+    fn inputs(self) -> usize {
+        match self {
+            Self::Few { groups: 8.. } => 64,
+            Self::Few { groups: 4.. } | Self::Many { .. } => 128,
+            Self::Few { groups: 2.. } => 256,
+            Self::Few { .. } => 512,
+        }
+    }
+
+    fn slices(self) -> u32 {
+        (self.inputs() / TensorMap::SLICE as usize) as u32
+    }
+
+    /// Shared memory of a block.
+    fn room(self) -> usize {
+        match self {
+            Self::Few { .. } => MOST_ROOM,
+            Self::Many { .. } => HALF_ROOM,
+        }
+    }
+
+    fn threads(self) -> usize {
+        match self {
+            Self::Few { .. } => 320,
+            Self::Many { .. } => 256,
+        }
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        let few = GROUPS.into_iter().map(|groups| Self::Few { groups });
+        few.chain(ROWS.into_iter().map(|rows| Self::Many { rows }))
+    }
+}
+
+/// A matrix as one product takes it: address, rows, elements from one row to the next, columns.
+struct Matrix {
+    address: u64,
+    rows: usize,
+    stride: usize,
+    cols: usize,
+}
+
+impl Matrix {
+    /// Boxes of some rows; those of kernels for few rows hold all slices of a stage.
+    fn map(&self, kernel: Kernel, rows: usize) -> Result<TensorMap, DeviceError> {
+        let stride = 2 * self.stride as u64;
+        let (slice, rows) = (TensorMap::SLICE, rows as u32);
+        match kernel {
+            Kernel::Few { .. } => TensorMap::new(&Boxes {
+                address: self.address,
+                sizes: &[u64::from(slice), self.rows as u64, self.slices()],
+                strides: &[stride, 2 * u64::from(slice)],
+                shape: &[slice, rows, kernel.slices()],
+            }),
+            Kernel::Many { .. } => TensorMap::new(&Boxes {
+                address: self.address,
+                sizes: &[self.cols as u64, self.rows as u64],
+                strides: &[stride],
+                shape: &[slice, rows],
+            }),
+        }
+    }
+
+    /// The same of gates and their factors: eight rows of each in turn.
+    fn gated_map(&self, kernel: Kernel, rows: usize) -> Result<TensorMap, DeviceError> {
+        let stride = 2 * self.stride as u64;
+        let (slice, groups) = (TensorMap::SLICE, rows as u32 / 16);
+        let (all, half) = (self.rows as u64 / 16, self.rows as u64 / 2 * stride);
+        match kernel {
+            Kernel::Few { .. } => TensorMap::new(&Boxes {
+                address: self.address,
+                sizes: &[u64::from(slice), 8, 2, all, self.slices()],
+                strides: &[stride, half, 8 * stride, 2 * u64::from(slice)],
+                shape: &[slice, 8, 2, groups, kernel.slices()],
+            }),
+            Kernel::Many { .. } => TensorMap::new(&Boxes {
+                address: self.address,
+                sizes: &[self.cols as u64, 8, 2, all],
+                strides: &[stride, half, 8 * stride],
+                shape: &[slice, 8, 2, groups],
+            }),
+        }
+    }
+
+    fn slices(&self) -> u64 {
+        (self.cols / TensorMap::SLICE as usize) as u64
+    }
 }
 
 /// The kernels and what they share.
 pub(crate) struct Stream {
-    functions: [Function; ROWS.len()],
+    functions: [[Function; KERNELS]; NAMES.len()],
     partials: Buffer,
     arrivals: Buffer,
     units: usize,
@@ -80,9 +237,11 @@ impl Stream {
         modules: &Modules,
         units: usize,
     ) -> Result<Self, DeviceError> {
-        let mut functions = [modules.find("linear_any")?; ROWS.len()];
-        for (function, rows) in functions.iter_mut().zip(ROWS) {
-            *function = modules.find_with_shared(&format!("linear_stream_{rows}"), HALF_ROOM)?;
+        let mut functions = [[modules.find("linear_any")?; KERNELS]; NAMES.len()];
+        for (functions, name) in functions.iter_mut().zip(NAMES) {
+            for (function, kernel) in functions.iter_mut().zip(Kernel::all()) {
+                *function = modules.find_with_shared(&kernel.name(name), kernel.room())?;
+            }
         }
         Ok(Self {
             functions,
@@ -96,9 +255,31 @@ impl Stream {
         })
     }
 
-    /// Ways to compute a product of so many rows: all multiprocessors in equal shares, once or twice, or every tile whole
-    /// or in a few parts.
-    pub(crate) fn variants(&self, rows: usize, outputs: usize) -> Vec<Variant> {
+    /// Ways to compute a product of so many rows.
+    pub(crate) fn variants(&self, rows: usize, (outputs, inputs): (usize, usize)) -> Vec<Variant> {
+        let many = self.variants_for_many(rows, outputs);
+        if rows > FEW || !inputs.is_multiple_of(TensorMap::SLICE as usize) {
+            return many;
+        }
+        self.variants_for_few(outputs).chain(many).collect()
+    }
+
+    /// The fewest groups of outputs for the multiprocessor that has most, at once or one after the other.
+    fn variants_for_few(&self, outputs: usize) -> impl Iterator<Item = Variant> {
+        let (all, units) = (outputs.div_ceil(16), self.units);
+        let each = move |groups: usize| all.div_ceil(groups).div_ceil(units) * groups;
+        let fewest = GROUPS.into_iter().map(each).min();
+        let best = GROUPS
+            .into_iter()
+            .filter(move |&groups| Some(each(groups)) == fewest);
+        best.map(move |groups| Variant {
+            kernel: Kernel::Few { groups },
+            blocks: all.div_ceil(groups).min(units),
+        })
+    }
+
+    /// All multiprocessors in equal shares, once or twice, or every tile whole or in a few parts.
+    fn variants_for_many(&self, rows: usize, outputs: usize) -> Vec<Variant> {
         let tiles = outputs.div_ceil(TILE);
         let Some(rows) = ROWS.into_iter().find(|&most| most >= rows) else {
             return Vec::new();
@@ -119,26 +300,43 @@ impl Stream {
                 .collect()
         };
         let blocks = [self.units, most].into_iter().chain(even);
-        blocks.map(|blocks| Variant { rows, blocks }).collect()
+        let kernel = Kernel::Many { rows };
+        blocks.map(|blocks| Variant { kernel, blocks }).collect()
     }
 
-    /// Enqueues a product; `map` is the weight's, and rows of `x` are made of 16-byte pieces.
+    /// Enqueues a product; the weight has a map, and rows of `x` are made of 16-byte pieces.
     pub(crate) fn run(
         &self,
         context: &Context,
         variant: Variant,
         product: &Product<'_>,
-        map: &TensorMap,
+        weight: &DeviceWeight,
+        (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
     ) -> Result<(), DeviceError> {
         let x = &product.x;
-        let params = LinearParams {
-            weight: *map,
-            x: TensorMap::new(&Boxes {
-                address: x.address() as u64,
-                sizes: &[x.cols() as u64, x.rows() as u64],
-                strides: &[2 * x.stride() as u64],
-                shape: &[TensorMap::SLICE, variant.rows as u32],
-            })?,
+        let gated = matches!(ending, Ending::Gated { .. });
+        let outputs = product.out.cols() * if gated { 2 } else { 1 };
+        let kernel = variant.kernel;
+        let matrix = Matrix {
+            address: weight.buffer.address() as u64,
+            rows: outputs,
+            stride: x.cols(),
+            cols: x.cols(),
+        };
+        let map = if gated {
+            matrix.gated_map(kernel, kernel.outputs())?
+        } else {
+            matrix.map(kernel, kernel.outputs())?
+        };
+        let inputs = Matrix {
+            address: x.address() as u64,
+            rows: x.rows(),
+            stride: x.stride(),
+            cols: x.cols(),
+        };
+        let mut params = LinearParams {
+            weight: map,
+            x: inputs.map(kernel, kernel.rows())?,
             out: product.out.address() as u64,
             bias: product
                 .bias
@@ -146,20 +344,47 @@ impl Stream {
                 .map_or(0, |bias| View::address(bias) as u64),
             partials: self.partials.address() as u64,
             arrivals: self.arrivals.address() as u64,
+            squares: 0,
+            residual: 0,
+            norm: 0,
+            next_squares: 0,
             out_stride: product.out.stride() as u32,
+            residual_stride: 0,
             rows: x.rows() as u32,
-            outputs: product.out.cols() as u32,
-            stages: x.cols().div_ceil(STAGE) as u32,
+            outputs: outputs as u32,
+            stages: x.cols().div_ceil(kernel.inputs()) as u32,
             wide: u32::from(product.out.dtype() == DType::F32),
+            gelu: u32::from(matches!(ending, Ending::Gated { gelu: true })),
+            parts: 0,
+            next_parts: 0,
+            width: 0.0,
+            eps: 0.0,
         };
-        let which = ROWS.iter().position(|&rows| rows == variant.rows);
-        let function = self.functions[which.expect("variants come from the list")];
+        if let Some(norm) = norm {
+            params.squares = norm.squares.address() as u64;
+            params.parts = norm.squares.stride() as u32;
+            (params.width, params.eps) = (norm.width as f32, norm.eps);
+        }
+        if let Ending::Onward(onward) = ending {
+            params.residual = onward.residual.address() as u64;
+            params.residual_stride = onward.residual.stride() as u32;
+            params.norm = onward.norm.address() as u64;
+            params.next_squares = onward.squares.address() as u64;
+            params.next_parts = onward.squares.stride() as u32;
+        }
         let grid = Grid {
             blocks: (variant.blocks, 1, 1),
-            threads: 160,
-            shared: HALF_ROOM,
+            threads: kernel.threads(),
+            shared: kernel.room(),
         };
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe { launch(context, function, grid, &params) }
+        unsafe {
+            launch(
+                context,
+                self.functions[ending.number()][kernel.number()],
+                grid,
+                &params,
+            )
+        }
     }
 }

@@ -1,8 +1,8 @@
 use checkpoint::WeightSource;
-use ops::{Device, Kernels, OpError};
+use ops::{Device, Kernels, OpError, Weight};
 use tensor::{Buffer, DType, Scratch, View, ViewMut};
 
-use crate::layer::{Attention, Embedding, GatedMlp, Norm, Projection};
+use crate::layer::{Attention, Embedding, GatedMlp, Norm, Normed, NormedView, Onward, Projection};
 use crate::loader::Loader;
 use crate::{LoadError, LoadOptions, Model, ModelSpec, Progress, Step};
 
@@ -76,11 +76,7 @@ impl Decoder {
             Some(loader.projection(&["lm_head".into()], shape, false)?)
         };
         // Some tied checkpoints carry the head all the same.
-        let head_too: &[&str] = if spec.tied {
-            &["lm_head.weight"]
-        } else {
-            &[]
-        };
+        let head_too: &[&str] = if spec.tied { &["lm_head.weight"] } else { &[] };
         loader.finish(&[&DERIVED, head_too].concat())?;
         let angles = spec.rope.table(options.max_positions);
         let rope = loader.device().load_values(&angles, DType::F32)?;
@@ -95,6 +91,14 @@ impl Decoder {
         })
     }
 
+    /// The norm behind so many layers, and what multiplies its results.
+    fn after(&self, layers: usize) -> (&Norm, &[Weight]) {
+        match self.layers.get(layers) {
+            Some(next) => (&next.attention_norm, next.attention.readers()),
+            None => (&self.norm, &[]),
+        }
+    }
+
     fn rope(&self) -> View<'_> {
         self.rope
             .view(0, self.positions, self.spec.rope.dim, DType::F32)
@@ -106,39 +110,36 @@ impl Model for Decoder {
         &self.spec
     }
 
-    fn forward(&self, step: &Step<'_>, mut hidden: ViewMut<'_>) -> Result<(), OpError> {
+    fn forward(&self, step: &Step<'_>, hidden: ViewMut<'_>) -> Result<(), OpError> {
         let kernels = step.kernels;
         let scope = step.scratch.scope();
         let mut residual = scope.matrix(step.tokens(), self.spec.hidden, step.dtype);
         let mut delta = scope.matrix(step.tokens(), self.spec.hidden, step.dtype);
+        let mut normed = Normed::new(hidden, &scope, step);
         self.embedding
             .forward(kernels, step.ids, residual.reborrow())?;
+        let (first, _) = self.after(0);
+        first.forward(kernels, residual.view(), normed.values.reborrow())?;
         for (index, layer) in self.layers.iter().enumerate() {
-            if index == 0 {
-                layer
-                    .attention_norm
-                    .forward(kernels, residual.view(), hidden.reborrow())?;
-            } else {
-                layer.attention_norm.forward_add(
-                    kernels,
-                    delta.view(),
-                    residual.reborrow(),
-                    hidden.reborrow(),
-                )?;
-            }
+            let onward = Onward {
+                residual: residual.reborrow(),
+                delta: delta.reborrow(),
+                norm: &layer.mlp_norm,
+                readers: layer.mlp.readers(),
+            };
             layer
                 .attention
-                .forward(step, self.rope(), hidden.view(), delta.reborrow())?;
-            layer.mlp_norm.forward_add(
-                kernels,
-                delta.view(),
-                residual.reborrow(),
-                hidden.reborrow(),
-            )?;
-            layer.mlp.forward(step, hidden.view(), delta.reborrow())?;
+                .forward(step, self.rope(), &mut normed, onward)?;
+            let (norm, readers) = self.after(index + 1);
+            let onward = Onward {
+                residual: residual.reborrow(),
+                delta: delta.reborrow(),
+                norm,
+                readers,
+            };
+            layer.mlp.forward(step, &mut normed, onward)?;
         }
-        self.norm
-            .forward_add(kernels, delta.view(), residual.reborrow(), hidden)
+        Ok(())
     }
 
     fn head(
@@ -149,7 +150,13 @@ impl Model for Decoder {
         logits: ViewMut<'_>,
     ) -> Result<(), OpError> {
         match &self.head {
-            Some(head) => head.forward(kernels, rows, logits),
+            Some(head) => {
+                let x = NormedView {
+                    values: rows,
+                    late: None,
+                };
+                head.forward(kernels, x, logits)
+            }
             None => self.embedding.score(kernels, rows, logits),
         }
     }

@@ -1,7 +1,7 @@
-use ops::{Heads, OpError, RopeAttend, RopeStoreKv};
-use tensor::{View, ViewMut};
+use ops::{Heads, OpError, RopeAttend, RopeStoreKv, Weight};
+use tensor::View;
 
-use crate::layer::{Norm, Projection};
+use crate::layer::{Norm, Normed, Onward, Projection};
 use crate::loader::Loader;
 use crate::{LoadError, ModelSpec, Step};
 
@@ -51,13 +51,14 @@ impl Attention {
         &self,
         step: &Step<'_>,
         rope: View<'_>,
-        x: View<'_>,
-        out: ViewMut<'_>,
+        normed: &mut Normed<'_>,
+        onward: Onward<'_>,
     ) -> Result<(), OpError> {
         let scope = step.scratch.scope();
         let mut qkv = scope.matrix(step.tokens(), self.qkv.width(), step.dtype);
         let mut mixed = scope.matrix(step.tokens(), self.heads.query_width(), step.dtype);
-        self.qkv.forward(step.kernels, x, qkv.reborrow())?;
+        self.qkv
+            .forward(step.kernels, normed.view(), qkv.reborrow())?;
         let (query, kv) = qkv.split_columns(self.heads.query_width());
         let (key, value) = kv.split_columns(self.heads.kv_width());
         step.kernels.rope_attend(RopeAttend {
@@ -80,7 +81,13 @@ impl Attention {
             sinks: None,
             out: mixed.reborrow(),
         })?;
-        self.output.forward(step.kernels, mixed.view(), out)
+        self.output
+            .forward_onward(step.kernels, mixed.view(), onward, normed)
+    }
+
+    /// What reads normalised rows.
+    pub(crate) fn readers(&self) -> &[Weight] {
+        self.qkv.weights()
     }
 
     pub(crate) fn bytes(&self) -> usize {

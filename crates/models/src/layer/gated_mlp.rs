@@ -1,7 +1,6 @@
-use ops::{Activation, GatedActivation, OpError};
-use tensor::{View, ViewMut};
+use ops::{Activation, OpError, Weight};
 
-use crate::layer::Projection;
+use crate::layer::{Normed, Onward, Projection};
 use crate::loader::Loader;
 use crate::{LoadError, ModelSpec, Step};
 
@@ -35,20 +34,27 @@ impl GatedMlp {
     pub(crate) fn forward(
         &self,
         step: &Step<'_>,
-        x: View<'_>,
-        out: ViewMut<'_>,
+        normed: &mut Normed<'_>,
+        onward: Onward<'_>,
     ) -> Result<(), OpError> {
         let scope = step.scratch.scope();
         let width = self.gate_up.width();
-        let mut gate_up = scope.matrix(step.tokens(), width, step.dtype);
+        let gate_up = scope.matrix(step.tokens(), width, step.dtype);
         let mut inner = scope.matrix(step.tokens(), width / 2, step.dtype);
-        self.gate_up.forward(step.kernels, x, gate_up.reborrow())?;
-        step.kernels.gated_activation(GatedActivation {
-            gate_up: gate_up.view(),
-            activation: self.activation,
-            out: inner.reborrow(),
-        })?;
-        self.down.forward(step.kernels, inner.view(), out)
+        self.gate_up.forward_gated(
+            step.kernels,
+            normed.view(),
+            self.activation,
+            gate_up,
+            inner.reborrow(),
+        )?;
+        self.down
+            .forward_onward(step.kernels, inner.view(), onward, normed)
+    }
+
+    /// What reads normalised rows.
+    pub(crate) fn readers(&self) -> &[Weight] {
+        self.gate_up.weights()
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -4,10 +4,12 @@ mod attention;
 mod embedding;
 mod gated_mlp;
 mod norm;
+mod normed;
 mod projection;
 
 pub(crate) use attention::Attention;
 pub(crate) use embedding::Embedding;
 pub(crate) use gated_mlp::GatedMlp;
 pub(crate) use norm::Norm;
-pub(crate) use projection::Projection;
+pub(crate) use normed::{Normed, NormedView};
+pub(crate) use projection::{Onward, Projection};

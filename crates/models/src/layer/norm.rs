@@ -1,4 +1,4 @@
-use ops::{AddRmsNorm, HeadNorm, Kernels, OpError, RmsNorm};
+use ops::{HeadNorm, Kernels, OpError, RmsNorm};
 use tensor::{Buffer, DType, View, ViewMut};
 
 /// A root-mean-square normalisation.
@@ -13,8 +13,12 @@ impl Norm {
         Self { weight, width, eps }
     }
 
-    fn weight(&self) -> View<'_> {
+    pub(crate) fn weight(&self) -> View<'_> {
         self.weight.view(0, 1, self.width, DType::F32)
+    }
+
+    pub(crate) fn eps(&self) -> f32 {
+        self.eps
     }
 
     pub(crate) fn forward(
@@ -25,23 +29,6 @@ impl Norm {
     ) -> Result<(), OpError> {
         kernels.rms_norm(RmsNorm {
             x,
-            weight: self.weight(),
-            eps: self.eps,
-            out,
-        })
-    }
-
-    /// Adds `x` to the residual and normalises the sum.
-    pub(crate) fn forward_add(
-        &self,
-        kernels: &dyn Kernels,
-        x: View<'_>,
-        residual: ViewMut<'_>,
-        out: ViewMut<'_>,
-    ) -> Result<(), OpError> {
-        kernels.add_rms_norm(AddRmsNorm {
-            x,
-            residual,
             weight: self.weight(),
             eps: self.eps,
             out,

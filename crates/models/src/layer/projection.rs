@@ -1,5 +1,10 @@
-use ops::{Kernels, Linear, OpError, Weight};
+use ops::{
+    Activation, GatedActivation, GatedLinear, Kernels, LateLinear, Linear, LinearAddNorm, OpError,
+    Weight,
+};
 use tensor::{Buffer, View, ViewMut};
+
+use crate::layer::{Norm, Normed, NormedView};
 
 /// Matrices side by side on one input, and perhaps a bias.
 ///
@@ -9,6 +14,16 @@ pub(crate) struct Projection {
     /// Of the type of activations.
     bias: Option<Buffer>,
     width: usize,
+}
+
+/// Where a projection's results go when they end a layer: onto the residual, and normalised to whatever comes next.
+pub(crate) struct Onward<'a> {
+    pub(crate) residual: ViewMut<'a>,
+    /// Room for the results themselves.
+    pub(crate) delta: ViewMut<'a>,
+    pub(crate) norm: &'a Norm,
+    /// What multiplies the normalised rows; nothing when something else reads them.
+    pub(crate) readers: &'a [Weight],
 }
 
 impl Projection {
@@ -21,27 +36,97 @@ impl Projection {
         }
     }
 
+    pub(crate) fn weights(&self) -> &[Weight] {
+        &self.weights
+    }
+
+    fn bias(&self, x: View<'_>) -> Option<View<'_>> {
+        let bias = self.bias.as_ref()?;
+        Some(bias.view(0, 1, self.width, x.dtype()))
+    }
+
     pub(crate) fn forward(
         &self,
         kernels: &dyn Kernels,
-        x: View<'_>,
+        x: NormedView<'_>,
         mut out: ViewMut<'_>,
     ) -> Result<(), OpError> {
-        let bias = self
-            .bias
-            .as_ref()
-            .map(|bias| bias.view(0, 1, self.width, x.dtype()));
+        let bias = self.bias(x.values);
         let mut start = 0;
         for weight in &self.weights {
             let columns = start..start + weight.rows();
             start = columns.end;
-            kernels.linear(Linear {
-                x,
+            let product = Linear {
+                x: x.values,
                 weight,
                 bias: bias.map(|bias| bias.columns(columns.clone())),
                 out: out.reborrow().columns(columns),
-            })?;
+            };
+            match x.late {
+                Some(norm) => kernels.late_linear(LateLinear { product, norm })?,
+                None => kernels.linear(product)?,
+            }
         }
+        Ok(())
+    }
+
+    /// activation(gate) · up, where the projection gives gate and up; they may stay behind in `gate_up`.
+    pub(crate) fn forward_gated(
+        &self,
+        kernels: &dyn Kernels,
+        x: NormedView<'_>,
+        activation: Activation,
+        mut gate_up: ViewMut<'_>,
+        out: ViewMut<'_>,
+    ) -> Result<(), OpError> {
+        if let [weight] = self.weights.as_slice() {
+            return kernels.gated_linear(GatedLinear {
+                product: Linear {
+                    x: x.values,
+                    weight,
+                    bias: self.bias(x.values),
+                    out: gate_up,
+                },
+                norm: x.late,
+                activation,
+                out,
+            });
+        }
+        self.forward(kernels, x, gate_up.reborrow())?;
+        kernels.gated_activation(GatedActivation {
+            gate_up: gate_up.view(),
+            activation,
+            out,
+        })
+    }
+
+    /// Adds the results to the residual and normalises the sum into `normed`.
+    pub(crate) fn forward_onward(
+        &self,
+        kernels: &dyn Kernels,
+        x: View<'_>,
+        onward: Onward<'_>,
+        normed: &mut Normed<'_>,
+    ) -> Result<(), OpError> {
+        let [weight] = self.weights.as_slice() else {
+            unreachable!("a layer ends with one matrix")
+        };
+        let norm = onward.norm;
+        let state = kernels.linear_add_norm(LinearAddNorm {
+            product: Linear {
+                x,
+                weight,
+                bias: self.bias(x),
+                out: onward.delta,
+            },
+            residual: onward.residual,
+            weight: norm.weight(),
+            eps: norm.eps(),
+            out: normed.values.reborrow(),
+            squares: normed.squares.reborrow(),
+            readers: onward.readers,
+        })?;
+        normed.set(state, norm.eps());
         Ok(())
     }
 

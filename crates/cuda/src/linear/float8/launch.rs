@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ops::DeviceError;
+use ops::{DeviceError, LateNorm};
 use tensor::{Buffer, DType, View, ViewMut};
 
 use super::weight::padded;
 use super::{Float8Weight, LARGEST_SUMS, MOST_TILES, Room, SEGMENT, SHAPES, Variant, locked};
 use crate::launch::{Grid, HALF_ROOM, launch};
-use crate::linear::{Product, Products};
+use crate::linear::{Ending, Product, Products};
 use crate::memory::allocate;
 use crate::tensor_map::{Boxes, TensorMap};
 
@@ -37,11 +37,21 @@ struct StreamParams {
     bias: u64,
     partials: u64,
     arrivals: u64,
+    squares: u64,
+    residual: u64,
+    norm: u64,
+    next_squares: u64,
     out_stride: u32,
+    residual_stride: u32,
     rows: u32,
     outputs: u32,
     stages: u32,
     wide: u32,
+    gelu: u32,
+    parts: u32,
+    next_parts: u32,
+    width: f32,
+    eps: f32,
 }
 
 #[derive(Clone, Copy)]
@@ -176,10 +186,27 @@ impl Products {
         weight: &Float8Weight,
         variant: Variant,
     ) -> Result<(), DeviceError> {
+        self.run_float8_fused(product, weight, variant, None, &Ending::Results)
+    }
+
+    /// Enqueues a product by our kernel, with the work of the small kernels around it.
+    pub(crate) fn run_float8_fused(
+        &self,
+        product: &Product<'_>,
+        weight: &Float8Weight,
+        variant: Variant,
+        norm: Option<LateNorm<'_>>,
+        ending: &Ending<'_>,
+    ) -> Result<(), DeviceError> {
         let ((most_rows, tile), x) = (SHAPES[variant.shape], &product.x);
         let shared = self.float8_sums()?;
-        let params = StreamParams {
-            weight: weight.map,
+        let gated = matches!(ending, Ending::Gated { .. });
+        let mut params = StreamParams {
+            weight: if gated {
+                weight.gated_map()?
+            } else {
+                weight.map
+            },
             x: TensorMap::new(&Boxes {
                 address: x.address() as u64,
                 sizes: &[x.cols() as u64, x.rows() as u64],
@@ -191,11 +218,38 @@ impl Products {
             bias: bias_of(product),
             partials: shared[0].address() as u64,
             arrivals: shared[1].address() as u64,
+            squares: 0,
+            residual: 0,
+            norm: 0,
+            next_squares: 0,
             out_stride: product.out.stride() as u32,
+            residual_stride: 0,
             rows: x.rows() as u32,
             outputs: weight.outputs as u32,
             stages: (weight.padded() / SEGMENT) as u32,
             wide: u32::from(product.out.dtype() == DType::F32),
+            gelu: u32::from(matches!(ending, Ending::Gated { gelu: true })),
+            parts: 0,
+            next_parts: 0,
+            width: 0.0,
+            eps: 0.0,
+        };
+        if let Some(norm) = norm {
+            params.squares = norm.squares.address() as u64;
+            params.parts = norm.squares.stride() as u32;
+            (params.width, params.eps) = (norm.width as f32, norm.eps);
+        }
+        if let Ending::Onward(onward) = ending {
+            params.residual = onward.residual.address() as u64;
+            params.residual_stride = onward.residual.stride() as u32;
+            params.norm = onward.norm.address() as u64;
+            params.next_squares = onward.squares.address() as u64;
+            params.next_parts = onward.squares.stride() as u32;
+        }
+        let kind = match ending {
+            Ending::Results => 0,
+            Ending::Gated { .. } => 1,
+            Ending::Onward(_) => 2,
         };
         let grid = Grid {
             blocks: (variant.blocks, 1, 1),
@@ -206,7 +260,7 @@ impl Products {
         unsafe {
             launch(
                 &self.context,
-                self.float8.stream[variant.shape],
+                self.float8.stream[kind][variant.shape],
                 grid,
                 &params,
             )

@@ -15,7 +15,7 @@ use ops::DeviceError;
 use tensor::{Buffer, DType};
 
 use super::blas::{Algorithm, Scaled};
-use super::{Product, Products, Shape, none_found};
+use super::{BUCKETS, Product, Products, Shape, none_found};
 use crate::launch::HALF_ROOM;
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
@@ -26,6 +26,12 @@ pub(crate) use weight::{Float8Weight, ScaleGrid};
 const SEGMENT: usize = 128;
 /// Rows of x that the compiled shapes take, and outputs of their tiles.
 const SHAPES: [(usize, usize); 4] = [(8, 64), (16, 64), (32, 128), (64, 128)];
+/// Names of the kernels: results, gated ones, and the end of a layer.
+const NAMES: [&str; 3] = [
+    "linear_float8",
+    "linear_float8_gated",
+    "linear_float8_onward",
+];
 const LARGEST_SUMS: usize = 64 * 128;
 /// Tiles whose arrivals are counted.
 const MOST_TILES: usize = 1 << 16;
@@ -36,7 +42,7 @@ const WIDENED: usize = 64 << 20;
 
 /// One compiled shape of the kernel and the size of its grid.
 #[derive(Clone, Copy, Debug)]
-struct Variant {
+pub(crate) struct Variant {
     /// Which of the shapes.
     shape: usize,
     blocks: usize,
@@ -71,7 +77,7 @@ struct Room {
 
 /// The kernels and what they share.
 pub(crate) struct Float8Kernels {
-    stream: [Function; SHAPES.len()],
+    stream: [[Function; SHAPES.len()]; NAMES.len()],
     any: Function,
     arrange: Function,
     invent: Function,
@@ -89,9 +95,11 @@ pub(crate) struct Float8Kernels {
 impl Float8Kernels {
     pub(crate) fn new(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
         let any = modules.find("linear_float8_any")?;
-        let mut stream = [any; SHAPES.len()];
-        for (function, (rows, _)) in stream.iter_mut().zip(SHAPES) {
-            *function = modules.find_with_shared(&format!("linear_float8_{rows}"), HALF_ROOM)?;
+        let mut stream = [[any; SHAPES.len()]; NAMES.len()];
+        for (functions, name) in stream.iter_mut().zip(NAMES) {
+            for (function, (rows, _)) in functions.iter_mut().zip(SHAPES) {
+                *function = modules.find_with_shared(&format!("{name}_{rows}"), HALF_ROOM)?;
+            }
         }
         Ok(Self {
             stream,
@@ -168,6 +176,24 @@ impl Products {
         match self.float8.variants(rows, product.out.cols()).first() {
             Some(&variant) => self.run_float8_stream(product, weight, variant),
             None => self.run_float8_any(product, weight),
+        }
+    }
+
+    /// The shape of our kernel for products of so many rows, where it was chosen: then it does the work of small kernels too.
+    pub(crate) fn float8_fusable(&self, weight: &Float8Weight, rows: usize) -> Option<Variant> {
+        let shape = Shape {
+            outputs: weight.outputs,
+            inputs: weight.inputs,
+            bucket: BUCKETS.into_iter().find(|&bucket| bucket >= rows)?,
+            wide: false,
+            bias: false,
+        };
+        match locked(&self.float8.chosen)
+            .get(&(shape, weight.is_grouped()))?
+            .way
+        {
+            Way::Stream(variant) => Some(variant),
+            Way::Rounded(_) | Way::Widened => None,
         }
     }
 

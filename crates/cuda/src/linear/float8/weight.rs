@@ -112,6 +112,17 @@ impl Float8Weight {
         })
     }
 
+    /// The codes of gates and their factors, eight rows of each in turn.
+    pub(super) fn gated_map(&self) -> Result<TensorMap, DeviceError> {
+        let (row, outputs) = (padded(self.inputs) as u64, self.outputs as u64);
+        TensorMap::new(&Boxes {
+            address: self.codes.address() as u64,
+            sizes: &[row / 2, 8, 2, outputs / 16],
+            strides: &[row, outputs / 2 * row, 8 * row],
+            shape: &[TensorMap::SLICE, 8, 2, BOX / 16],
+        })
+    }
+
     /// Device memory it takes.
     pub(crate) fn bytes(&self) -> usize {
         let library = self.library.as_ref().map_or(0, Buffer::bytes);

@@ -2,6 +2,7 @@
 
 mod attend;
 mod elementwise;
+mod fused;
 mod linear;
 mod rope;
 mod rope_attend;
@@ -18,6 +19,7 @@ pub(super) fn all(bench: &mut Bench<'_>) {
     elementwise::add_rms_norm(bench);
     elementwise::gated_activation(bench);
     elementwise::gather_rows(bench);
+    fused::layer_end(bench);
     rope::rope(bench);
     rope::store_kv(bench);
     rope::rope_store_kv(bench);

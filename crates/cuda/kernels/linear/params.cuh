@@ -1,0 +1,30 @@
+// What a streamed product is told.
+#pragma once
+#include "../common/bf16.cuh"
+#include "../common/tma.cuh"
+
+struct LinearParams {
+    TensorMap weight;
+    TensorMap x;
+    void* out;
+    const bf16* bias;
+    float* partials;
+    uint32_t* arrivals;
+    // Sums of squares of rows of x that lack the factor of their norm.
+    const float* squares;
+    // Where a layer ends: the running sum, the weight of the next norm, and sums of squares for its readers.
+    bf16* residual;
+    const float* norm;
+    float* next_squares;
+    uint32_t out_stride;
+    uint32_t residual_stride;
+    uint32_t rows;
+    uint32_t outputs;
+    uint32_t stages;
+    uint32_t wide;
+    uint32_t gelu;
+    uint32_t parts;
+    uint32_t next_parts;
+    float width;
+    float eps;
+};

@@ -1,0 +1,181 @@
+// Products with up to eight rows: out = x · weightᵀ + bias, every weight read once, at the speed of memory.
+//
+// A block takes some groups of sixteen outputs with all their inputs, so that no sums are shared between blocks. Warps
+// share the inputs of a stage; their sums meet in shared memory at the end of a tile. It takes most of a multiprocessor:
+// half of one would let the next product fetch its first stages meanwhile, but too few bytes would be on their way.
+#include "common/mma.cuh"
+#include "common/order.cuh"
+#include "common/room.cuh"
+#include "linear/finish.cuh"
+
+constexpr int kTokens = 8;
+constexpr int kWarps = 8;
+constexpr int kSlice = 64;
+constexpr int kThreads = 32 * (kWarps + 2);
+
+template <int kGroups, Ending kEnding>
+struct Few {
+    // Slices of 64 inputs in a stage: about 20 kB.
+    static constexpr int kSlices = kGroups >= 8 ? 1 : kGroups >= 4 ? 2 : kGroups >= 2 ? 4 : 8;
+    static constexpr int kSteps = 4 * kSlices;
+    // Warps with different groups, and warps with different inputs of the same groups.
+    static constexpr int kParts = kGroups >= 8 ? 4 : kGroups >= 2 ? 2 : 1;
+    static constexpr int kShares = kWarps / kParts;
+    static constexpr int kMine = (kGroups + kParts - 1) / kParts;
+
+    static constexpr int kWeightSlice = kGroups * 16 * kSlice * 2;
+    static constexpr int kRowSlice = kTokens * kSlice * 2;
+    static constexpr int kWeightBytes = kSlices * kWeightSlice;
+    static constexpr int kBytes = kWeightBytes + kSlices * kRowSlice;
+
+    struct Rest {
+        float sums[kWarps][kMine][4][32];
+        Factors<kTokens> factors;
+        Barrier full[16];
+        Barrier empty[16];
+    };
+    static constexpr int kFit = (kMostRoom - static_cast<int>(sizeof(Rest))) / kBytes;
+    static constexpr int kStages = kFit < 16 ? kFit : 16;
+    static_assert(kStages >= 2, "fits");
+
+    static __device__ void fetch_weights(const LinearParams& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
+        full->expect(kBytes);
+        if constexpr (kEnding == Ending::kGated) {
+            // Eight gates, their eight factors, and so on.
+            copy_box(to, &p.weight, full, 0, 0, 0, tile * kGroups, stage * kSlices);
+        } else {
+            copy_box(to, &p.weight, full, 0, tile * kGroups * 16, stage * kSlices);
+        }
+    }
+
+    static __device__ void fetch_rows(const LinearParams& p, uint8_t* to, Barrier* full, uint32_t stage) {
+        copy_box(to + kWeightBytes, &p.x, full, 0, 0, stage * kSlices);
+    }
+
+    // One thread keeps the ring full.
+    static __device__ void produce(const LinearParams& p, uint8_t* ring, Rest* rest, uint32_t tiles) {
+        expect_map(&p.weight);
+        expect_map(&p.x);
+        const uint32_t count = (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x * p.stages;
+        const uint32_t early = min(count, static_cast<uint32_t>(kStages));
+        const auto tile = [&](uint32_t i) { return blockIdx.x + i / p.stages * gridDim.x; };
+        for (uint32_t i = 0; i < early; ++i) fetch_weights(p, ring + i * kBytes, &rest->full[i], tile(i), i % p.stages);
+        if (early == count) let_successor_begin();
+        wait_for_predecessor();
+        for (uint32_t i = 0; i < early; ++i) fetch_rows(p, ring + i * kBytes, &rest->full[i], i % p.stages);
+        RingPlace<kStages> place;
+        for (uint32_t i = early; i < count; ++i, place.advance()) {
+            rest->empty[place.stage].wait(place.parity);
+            fetch_weights(p, ring + place.stage * kBytes, &rest->full[place.stage], tile(i), i % p.stages);
+            fetch_rows(p, ring + place.stage * kBytes, &rest->full[place.stage], i % p.stages);
+        }
+        // What the next product fetches early fills the gap between this one's last stage and its own first results;
+        // begun sooner, it would only take turns with this one.
+        let_successor_begin();
+    }
+
+    // Adds this warp's inputs of a stage.
+    static __device__ __forceinline__ void multiply(uint32_t stage, float (&sums)[kMine][4]) {
+        const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = warp / kShares;
+        const uint32_t row = lane % 16, side = lane / 16;
+#pragma unroll
+        for (int i = 0; i < kSteps / kShares; ++i) {
+            const uint32_t step = warp % kShares + i * kShares, slice = step / 4, piece = step % 4 * 2;
+            const uint32_t rows = stage + kWeightBytes + slice * kRowSlice;
+            uint32_t x[2];
+            load_matrices(x, rows + lane % 8 * 128 + ((piece + lane / 8 % 2) ^ lane % 8) * 16);
+            const uint32_t weights = stage + slice * kWeightSlice + row * 128 + ((piece + side) ^ row % 8) * 16;
+#pragma unroll
+            for (int j = 0; j < kMine; ++j) {
+                const uint32_t group = part + j * kParts;
+                if (kGroups % kParts != 0 && group >= kGroups) break;
+                uint32_t a[4];
+                load_matrices(a, weights + group * 16 * 128);
+                multiply_bf16(sums[j], a, x[0], x[1]);
+            }
+        }
+    }
+
+    // Adds what warps have of the same groups, and finishes one group a warp.
+    static __device__ void join(const LinearParams& p, Rest* rest, uint32_t tile, const float (&sums)[kMine][4]) {
+        const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+        for (int j = 0; j < kMine; ++j) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) rest->sums[warp][j][i][lane] = sums[j][i];
+        }
+        meet(1, 32 * kWarps);
+        for (uint32_t group = warp; group < kGroups; group += kWarps) {
+            float total[4] = {};
+#pragma unroll
+            for (int share = 0; share < kShares; ++share) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    total[i] += rest->sums[group % kParts * kShares + share][group / kParts][i][lane];
+                }
+            }
+            Finish<kTokens>::template run<kEnding>(p, &rest->factors, (tile * kGroups + group) * 16, total);
+        }
+        meet(1, 32 * kWarps);
+    }
+
+    static __device__ void consume(const LinearParams& p, uint8_t* ring, Rest* rest, uint32_t tiles) {
+        const uint32_t base = shared_address(ring);
+        RingPlace<kStages> place;
+        wait_for_predecessor();
+        for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            float sums[kMine][4] = {};
+            for (uint32_t stage = 0; stage < p.stages; ++stage, place.advance()) {
+                rest->full[place.stage].wait(place.parity);
+                multiply(base + place.stage * kBytes, sums);
+                __syncwarp();
+                if (threadIdx.x % 32 == 0) rest->empty[place.stage].arrive();
+            }
+            join(p, rest, tile, sums);
+        }
+    }
+
+    static __device__ void run(const LinearParams& p) {
+        extern __shared__ __align__(1024) uint8_t shared[];
+        Rest* rest = reinterpret_cast<Rest*>(shared + kStages * kBytes);
+        if (threadIdx.x == 0) {
+            for (int i = 0; i < kStages; ++i) {
+                rest->full[i].init(1);
+                rest->empty[i].init(kWarps);
+            }
+            rest->factors.found.init(1);
+            publish_barriers();
+        }
+        __syncthreads();
+        const uint32_t tiles = (p.outputs + kGroups * 16 - 1) / (kGroups * 16);
+        if (threadIdx.x < 32 * kWarps) {
+            consume(p, shared, rest, tiles);
+        } else if (threadIdx.x < 32 * (kWarps + 1)) {
+            if (threadIdx.x % 32 == 0) produce(p, shared, rest, tiles);
+        } else {
+            wait_for_predecessor();
+            if (p.squares) find_factors<kTokens, 1>(p, &rest->factors, 0);
+        }
+    }
+};
+
+#define LINEAR_FEW(groups, name, ending)                                                                               \
+    extern "C" __global__ void __launch_bounds__(kThreads) name##_few_##groups(const __grid_constant__ LinearParams p) { \
+        Few<groups, Ending::ending>::run(p);                                                                           \
+    }
+
+#define LINEAR_FEWS(groups)                      \
+    LINEAR_FEW(groups, linear_stream, kResults)  \
+    LINEAR_FEW(groups, linear_gated, kGated)     \
+    LINEAR_FEW(groups, linear_onward, kOnward)
+
+LINEAR_FEWS(1)
+LINEAR_FEWS(2)
+LINEAR_FEWS(3)
+LINEAR_FEWS(4)
+LINEAR_FEWS(6)
+LINEAR_FEWS(8)
+LINEAR_FEWS(9)
+LINEAR_FEWS(12)
+LINEAR_FEWS(14)
+LINEAR_FEWS(16)
