@@ -31,19 +31,24 @@ def run(commands):
         yield "printed", ""
 
 
+def spaced(text):
+    """Text whose spaces no viewer takes for one."""
+    return html.escape(text).replace(" ", "\u00a0")
+
+
 def picture(lines):
     height = MARGIN * 2 + LINE * len(lines)
     width = MARGIN * 2 + int(WIDTH * SIZE * 0.602)
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
         f'<rect width="{width}" height="{height}" rx="8" fill="#10141a"/>',
-        f'<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="{SIZE}" xml:space="preserve">',
+        f'<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="{SIZE}">',
     ]
     for index, (kind, text) in enumerate(lines):
         y = MARGIN + LINE * index + SIZE
         prompt = '<tspan fill="#6cc28a">$ </tspan>' if kind == "typed" else ""
         colour = "#9fb0c0" if kind == "printed" else "#f2f5f8"
-        out.append(f'<text x="{MARGIN}" y="{y}" fill="{colour}">{prompt}{html.escape(text)}</text>')
+        out.append(f'<text x="{MARGIN}" y="{y}" fill="{colour}">{prompt}{spaced(text)}</text>')
     return "\n".join(out + ["</g>", "</svg>", ""])
 
 
