@@ -27,7 +27,7 @@ pub(crate) fn open(parsed: &Parsed, env: &Env) -> Result<Box<dyn Device>, Config
             Err(absent @ (Absent::TooOld { .. } | Absent::Device(_))) => {
                 tracing::warn!("the CPU is used: {absent}");
             }
-            Err(absent) => tracing::debug!("the CPU is used: {absent}"),
+            Err(absent) => tracing::info!("the CPU is used: {absent}"),
         }
     }
     Ok(Box::new(CpuDevice::new(&cpu_options(parsed)?)))

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use checkpoint::Checkpoint;
 use checkpoint::gguf::{GgufSource, Metadata, Value};
 use flags::Parsed;
+use hub::source::wheel::{PINNED, Pin};
 use text::{GgufVocabulary, ModelFiles, SamplingDefaults, Template, Tokenizer};
 
 /// What turns text into tokens and back.
@@ -100,11 +101,22 @@ fn from_gguf(source: &GgufSource) -> anyhow::Result<Parts> {
         )
     })?;
     let template = vocabulary.chat_template.clone();
-    Ok((
-        Tokenizer::from_gguf(vocabulary)?,
-        template,
-        SamplingDefaults::default(),
-    ))
+    let sampling = recommended(source.path());
+    Ok((Tokenizer::from_gguf(vocabulary)?, template, sampling))
+}
+
+/// What the authors of a pinned model recommend; other GGUF files recommend nothing.
+fn recommended(path: &Path) -> SamplingDefaults {
+    let is_it = |pin: &&Pin| path.file_name().is_some_and(|name| name == pin.file_name());
+    let Some(pin) = PINNED.iter().find(is_it) else {
+        return SamplingDefaults::default();
+    };
+    let (temperature, top_p) = pin.sampling;
+    SamplingDefaults {
+        temperature: Some(f64::from(temperature) / 100.0),
+        top_p: Some(f64::from(top_p) / 100.0),
+        ..SamplingDefaults::default()
+    }
 }
 
 fn vocabulary(metadata: &Metadata<'_>) -> anyhow::Result<Option<GgufVocabulary>> {

