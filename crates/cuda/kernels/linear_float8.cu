@@ -7,38 +7,14 @@
 #include "common/order.cuh"
 #include "common/reduce.cuh"
 #include "common/room.cuh"
-#include "common/shares.cuh"
-#include "common/tma.cuh"
 #include "common/wgmma.cuh"
+#include "linear/shared_tile.cuh"
 
-struct Float8Params {
-    TensorMap weight;
-    TensorMap x;
+struct WeightScales {
     Scales scales;
-    void* out;
-    const bf16* bias;
-    float* partials;
-    uint32_t* arrivals;
-    // Sums of squares of rows of x that lack the factor of their norm.
-    const float* squares;
-    // Where a layer ends: the running sum, the weight of the next norm, and sums of squares for its readers.
-    bf16* residual;
-    const float* norm;
-    float* next_squares;
-    uint32_t out_stride;
-    uint32_t residual_stride;
-    uint32_t rows;
-    uint32_t outputs;
-    uint32_t stages;
-    uint32_t wide;
-    uint32_t gelu;
-    uint32_t parts;
-    uint32_t next_parts;
-    float width;
-    float eps;
 };
 
-enum class Ending { kResults, kGated, kOnward };
+struct Float8Params : LinearMaps, WeightScales, LinearSurroundings {};
 
 // Outputs that share a sum of squares.
 constexpr uint32_t kPart = 16;
@@ -104,6 +80,8 @@ struct Stream8 {
     static constexpr int kStages = kFit < 12 ? kFit : 12;
     static constexpr int kSums = kTokens / 2;
 
+    using Tile = SharedTile<kOutputs, kTokens, kConsumers>;
+
     struct Barriers {
         Barrier full[kStages];
         Barrier empty[kStages];
@@ -112,25 +90,6 @@ struct Stream8 {
         float factors[kTokens];
     };
     static_assert(kStages * kBytes + sizeof(Barriers) <= kHalfRoom, "fits");
-
-    static __device__ Shares shares(const Float8Params& p) {
-        return Shares((p.outputs + kOutputs - 1) / kOutputs * p.stages, gridDim.x);
-    }
-
-    // A segment of inputs of a tile of outputs.
-    struct Unit {
-        uint32_t tile;
-        uint32_t stage;
-
-        __device__ Unit(const Float8Params& p, uint32_t number) : tile(number / p.stages), stage(number % p.stages) {}
-
-        __device__ void advance(const Float8Params& p) {
-            if (++stage == p.stages) {
-                stage = 0;
-                ++tile;
-            }
-        }
-    };
 
     // The map counts in pairs of codes. Gates and their factors come eight rows of each in turn.
     static __device__ void fetch_weights(const Float8Params& p, uint8_t* to, Barrier* full, const Unit& unit) {
@@ -266,39 +225,6 @@ struct Stream8 {
         meet(1, kConsumers);
     }
 
-    // Sums of a shared tile lie in the order in which threads hold them.
-    static __device__ float* partial(const Float8Params& p, uint32_t worker, bool begins) {
-        return p.partials + (static_cast<size_t>(worker) * 2 + begins) * kOutputs * kTokens;
-    }
-
-    // Leaves sums of a shared tile behind; in the block that finds all stages done, `sums` becomes their sum.
-    static __device__ bool join(const Float8Params& p, Barriers* barriers, uint32_t tile, bool begins, uint32_t done,
-                                float (&sums)[kSums]) {
-        float* mine = partial(p, blockIdx.x, begins) + threadIdx.x;
-#pragma unroll
-        for (int i = 0; i < kSums; ++i) __stcg(mine + i * kConsumers, sums[i]);
-        __threadfence();
-        meet(1, kConsumers);
-        if (threadIdx.x == 0) {
-            const bool last = atomicAdd(p.arrivals + tile, done) + done == p.stages;
-            if (last) p.arrivals[tile] = 0;
-            barriers->last = last;
-        }
-        meet(1, kConsumers);
-        if (!barriers->last) return false;
-        __threadfence();
-        const uint32_t start = tile * p.stages;
-        const uint32_t from = shares(p).owner(start), to = shares(p).owner(start + p.stages - 1);
-#pragma unroll
-        for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
-        for (uint32_t worker = from; worker <= to; ++worker) {
-            const float* part = partial(p, worker, worker == from) + threadIdx.x;
-#pragma unroll
-            for (int i = 0; i < kSums; ++i) sums[i] += __ldcg(part + i * kConsumers);
-        }
-        return true;
-    }
-
     // Sixteen codes of a row as the fragments of four steps; rows are turned by 128-byte swizzling.
     static __device__ uint4 load_codes(const uint8_t* stage, uint32_t row, uint32_t half) {
         const uint32_t piece = (threadIdx.x % 4 * 2 + half) ^ (row % 8);
@@ -358,7 +284,7 @@ struct Stream8 {
                 for (int i = 0; i < kSums; ++i) sums[i] += scales[i / 2 % 2] * part[i];
             }
             const bool whole = first == 0 && last == p.stages;
-            if (whole || join(p, barriers, tile, first == 0, last - first, sums)) write(p, barriers, tile, sums);
+            if (whole || Tile::join(p, &barriers->last, tile, first == 0, last - first, sums)) write(p, barriers, tile, sums);
             begin += last - first;
             unit.stage = 0;
             ++unit.tile;
@@ -378,7 +304,7 @@ struct Stream8 {
             publish_barriers();
         }
         __syncthreads();
-        const uint32_t begin = shares(p).begin(blockIdx.x), end = shares(p).begin(blockIdx.x + 1);
+        const uint32_t begin = Tile::shares(p).begin(blockIdx.x), end = Tile::shares(p).begin(blockIdx.x + 1);
         if (threadIdx.x >= kConsumers) {
             if (threadIdx.x % 32 == 0) produce(p, ring, barriers, begin, end);
         } else {

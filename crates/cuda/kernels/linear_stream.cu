@@ -1,6 +1,6 @@
 // Products with few rows: out = x · weightᵀ + bias, every weight read once, at the speed of memory.
 //
-// Weights are the first factor, 64 outputs a tile, and rows of x the second: from 8 to 64 columns of the product. A grid
+// Weights are the first factor, 64 outputs a tile, and rows of x the second: from 16 to 64 columns of the product. A grid
 // of a fixed size takes equal shares of all (tile of outputs, stage of inputs) pairs; tiles that are shared are added in
 // order of the inputs by the block that ends last. A block takes half a multiprocessor: the next product fetches its
 // first stages beside the end of this one, before the kernel between them has made its inputs.
@@ -10,9 +10,9 @@
 #include "common/order.cuh"
 #include "common/reduce.cuh"
 #include "common/room.cuh"
-#include "common/shares.cuh"
 #include "common/wgmma.cuh"
 #include "linear/finish.cuh"
+#include "linear/shared_tile.cuh"
 
 constexpr int kInputs = 128;
 constexpr int kSlice = 64;
@@ -31,6 +31,8 @@ struct Stream {
     static constexpr int kThreads = 160 + 32 * kFactorWarps;
     static constexpr int kSums = kTokens / 2;
 
+    using Tile = SharedTile<kOutputs, kTokens, 128>;
+
     struct Barriers {
         Barrier full[kStages];
         Barrier empty[kStages];
@@ -38,25 +40,6 @@ struct Stream {
         Factors<kTokens> factors;
     };
     static_assert(kStages * kBytes + sizeof(Barriers) <= kHalfRoom, "fits");
-
-    static __device__ Shares shares(const LinearParams& p) {
-        return Shares((p.outputs + kOutputs - 1) / kOutputs * p.stages, gridDim.x);
-    }
-
-    // A stage of inputs of a tile of outputs.
-    struct Unit {
-        uint32_t tile;
-        uint32_t stage;
-
-        __device__ Unit(const LinearParams& p, uint32_t number) : tile(number / p.stages), stage(number % p.stages) {}
-
-        __device__ void advance(const LinearParams& p) {
-            if (++stage == p.stages) {
-                stage = 0;
-                ++tile;
-            }
-        }
-    };
 
     static __device__ void fetch_weights(const LinearParams& p, uint8_t* to, Barrier* full, const Unit& unit) {
         full->expect(kBytes);
@@ -101,39 +84,6 @@ struct Stream {
         let_successor_begin();
     }
 
-    // Sums of a shared tile lie in the order in which threads hold them.
-    static __device__ float* partial(const LinearParams& p, uint32_t worker, bool begins) {
-        return p.partials + (static_cast<size_t>(worker) * 2 + begins) * kOutputs * kTokens;
-    }
-
-    // Leaves sums of a shared tile behind; in the block that finds all stages done, `sums` becomes their sum.
-    static __device__ bool join(const LinearParams& p, Barriers* barriers, uint32_t tile, bool begins, uint32_t done,
-                                float (&sums)[kSums]) {
-        float* mine = partial(p, blockIdx.x, begins) + threadIdx.x;
-#pragma unroll
-        for (int i = 0; i < kSums; ++i) __stcg(mine + i * 128, sums[i]);
-        __threadfence();
-        meet(1, 128);
-        if (threadIdx.x == 0) {
-            const bool last = atomicAdd(p.arrivals + tile, done) + done == p.stages;
-            if (last) p.arrivals[tile] = 0;
-            barriers->last = last;
-        }
-        meet(1, 128);
-        if (!barriers->last) return false;
-        __threadfence();
-        const uint32_t start = tile * p.stages;
-        const uint32_t from = shares(p).owner(start), to = shares(p).owner(start + p.stages - 1);
-#pragma unroll
-        for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
-        for (uint32_t worker = from; worker <= to; ++worker) {
-            const float* part = partial(p, worker, worker == from) + threadIdx.x;
-#pragma unroll
-            for (int i = 0; i < kSums; ++i) sums[i] += __ldcg(part + i * 128);
-        }
-        return true;
-    }
-
     static __device__ void consume(const LinearParams& p, uint8_t* ring, Barriers* barriers, uint32_t begin, uint32_t end) {
         const uint32_t base = shared_address(ring);
         RingPlace<kStages> place;
@@ -167,7 +117,7 @@ struct Stream {
             pin(sums);
             if (threadIdx.x == 0) barriers->empty[before].arrive();
             const bool whole = first == 0 && last == p.stages;
-            if (whole || join(p, barriers, tile, first == 0, last - first, sums)) {
+            if (whole || Tile::join(p, &barriers->last, tile, first == 0, last - first, sums)) {
                 const uint32_t output = tile * kOutputs + threadIdx.x / 32 * 16;
                 Finish<kTokens>::template run<kEnding>(p, &barriers->factors, output, sums);
             }
@@ -190,7 +140,7 @@ struct Stream {
             publish_barriers();
         }
         __syncthreads();
-        const uint32_t begin = shares(p).begin(blockIdx.x), end = shares(p).begin(blockIdx.x + 1);
+        const uint32_t begin = Tile::shares(p).begin(blockIdx.x), end = Tile::shares(p).begin(blockIdx.x + 1);
         if (threadIdx.x >= 160) {
             wait_for_predecessor();
             if (p.squares) find_factors<kTokens, kFactorWarps>(p, &barriers->factors, threadIdx.x / 32 - 5);

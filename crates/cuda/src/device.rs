@@ -368,15 +368,12 @@ impl Kernels for CudaDevice {
         if op.x.rows() == 0 {
             return Ok(());
         }
-        let mut product = Product {
-            x: op.x,
-            bias: op.bias,
-            out: op.out,
-        };
-        if let Some(weight) = op.weight.layout::<Float8Weight>() {
+        let weight = op.weight;
+        let mut product = Product::from(op);
+        if let Some(weight) = weight.layout::<Float8Weight>() {
             return Ok(self.products.run_float8(&mut product, weight)?);
         }
-        Ok(self.products.run(&product, self.weight(op.weight)?)?)
+        Ok(self.products.run(&product, self.weight(weight)?)?)
     }
 
     fn late_linear(&self, op: LateLinear<'_>) -> Result<(), OpError> {

@@ -35,8 +35,6 @@ __device__ __forceinline__ void find_factors(const LinearParams& p, Factors<kTok
     if (lane == 0) factors->found.arrive();
 }
 
-enum class Ending { kResults, kGated, kOnward };
-
 template <int kTokens>
 struct Finish {
     static constexpr int kSums = kTokens / 2;

@@ -3,9 +3,14 @@
 #include "../common/bf16.cuh"
 #include "../common/tma.cuh"
 
-struct LinearParams {
+// The matrices, as the copy engine takes them.
+struct LinearMaps {
     TensorMap weight;
     TensorMap x;
+};
+
+// What surrounds a product: where results go, and what of the kernels around it is done with them.
+struct LinearSurroundings {
     void* out;
     const bf16* bias;
     float* partials;
@@ -28,3 +33,8 @@ struct LinearParams {
     float width;
     float eps;
 };
+
+struct LinearParams : LinearMaps, LinearSurroundings {};
+
+// What becomes of the sums.
+enum class Ending { kResults, kGated, kOnward };

@@ -1,13 +1,10 @@
 //! Weights of eight-bit floats: loaded, made up, looked up.
 
-use ops::{
-    Activation, DeviceError, Embed, Float8Rows, GatedLinear, LateLinear, LinearAddNorm, NormState,
-    OpError, Weight, WeightFormat,
-};
+use ops::{DeviceError, Embed, Float8Rows, OpError, Weight, WeightFormat};
 use tensor::DType;
 
 use crate::device::CudaDevice;
-use crate::linear::{Ending, Float8Weight, Onward, Product, ScaleGrid};
+use crate::linear::{Float8Weight, ScaleGrid};
 
 /// The largest number of made-up weights.
 const LARGEST_INVENTED: f32 = 0.05;
@@ -74,78 +71,6 @@ impl CudaDevice {
             bytes,
             Box::new(weight),
         ))
-    }
-
-    pub(crate) fn run_late_float8(
-        &self,
-        op: LateLinear<'_>,
-        weight: &Float8Weight,
-    ) -> Result<(), OpError> {
-        let product = Product {
-            x: op.product.x,
-            bias: op.product.bias,
-            out: op.product.out,
-        };
-        let Some(variant) = self.products.float8_fusable(weight, product.x.rows()) else {
-            return Err(OpError::NotTaken { op: "late_linear" });
-        };
-        let norm = Some(op.norm);
-        Ok(self
-            .products
-            .run_float8_fused(&product, weight, variant, norm, &Ending::Results)?)
-    }
-
-    pub(crate) fn run_gated_float8(
-        &self,
-        op: GatedLinear<'_>,
-        weight: &Float8Weight,
-    ) -> Result<(), OpError> {
-        let product = Product {
-            x: op.product.x,
-            bias: op.product.bias,
-            out: op.out,
-        };
-        let fusable = self.products.float8_fusable(weight, product.x.rows());
-        let fits = op.product.weight.rows().is_multiple_of(16)
-            && product.rows_are_pieces()
-            && product.x.rows() > 0
-            && product.out.dtype() == DType::BF16;
-        let (Some(variant), true) = (fusable, fits) else {
-            let out = product.out;
-            return GatedLinear { out, ..op }.compose(self);
-        };
-        let ending = Ending::Gated {
-            gelu: op.activation == Activation::GeluTanh,
-        };
-        Ok(self
-            .products
-            .run_float8_fused(&product, weight, variant, op.norm, &ending)?)
-    }
-
-    /// The caller has made sure that all readers take a late norm.
-    pub(crate) fn run_onward_float8(
-        &self,
-        op: LinearAddNorm<'_>,
-        weight: &Float8Weight,
-    ) -> Result<NormState, OpError> {
-        let fusable = self.products.float8_fusable(weight, op.product.x.rows());
-        let product = Product {
-            x: op.product.x,
-            bias: op.product.bias,
-            out: op.out,
-        };
-        let (Some(variant), true) = (fusable, product.rows_are_pieces()) else {
-            let out = product.out;
-            return LinearAddNorm { out, ..op }.compose(self);
-        };
-        let ending = Ending::Onward(Onward {
-            residual: op.residual,
-            norm: op.weight,
-            squares: op.squares,
-        });
-        self.products
-            .run_float8_fused(&product, weight, variant, None, &ending)?;
-        Ok(NormState::Late)
     }
 
     pub(crate) fn embed_float8(&self, op: &Embed<'_>, table: &Float8Weight) -> Result<(), OpError> {

@@ -2,27 +2,40 @@
 
 use std::sync::PoisonError;
 
-use ops::{DeviceError, LateNorm};
+use ops::{DeviceError, LateNorm, Weight};
 
-use super::stream::{Ending, Variant};
-use super::{BUCKETS, DeviceWeight, Product, Products, Shape};
+use super::{
+    BUCKETS, DeviceWeight, Ending, Float8Weight, Product, Products, Shape, Variant, float8,
+};
 use crate::device::ProductChoice;
 
 /// Milliseconds that a small kernel costs, whatever it does.
 const SMALL: f32 = 3e-3;
 
+/// A weight, and the shape of our kernel for its products.
+#[derive(Clone, Copy)]
+pub(crate) enum Fusable<'w> {
+    Plain(&'w DeviceWeight, Variant),
+    Float8(&'w Float8Weight, float8::Variant),
+}
+
 impl Products {
-    /// The shape of our kernel for products of so many rows with a weight, where it and one small kernel less take no
-    /// longer than cuBLASLt.
-    pub(crate) fn fusable(
-        &self,
-        weight: &DeviceWeight,
-        (outputs, inputs): (usize, usize),
-        rows: usize,
-    ) -> Option<Variant> {
-        if !weight.streams {
+    /// How our kernels multiply so many rows with a weight, where they are to be preferred.
+    pub(crate) fn fusable<'w>(&self, weight: &'w Weight, rows: usize) -> Option<Fusable<'w>> {
+        if rows == 0 {
             return None;
         }
+        if let Some(layout) = weight.layout::<Float8Weight>() {
+            let variant = self.float8_fusable(layout, rows)?;
+            return Some(Fusable::Float8(layout, variant));
+        }
+        let layout = weight.layout::<DeviceWeight>()?;
+        let variant = self.plain_fusable((weight.rows(), weight.cols()), rows)?;
+        layout.streams.then_some(Fusable::Plain(layout, variant))
+    }
+
+    /// The shape of our kernel, where it and one small kernel less take no longer than cuBLASLt.
+    fn plain_fusable(&self, (outputs, inputs): (usize, usize), rows: usize) -> Option<Variant> {
         let shape = Shape {
             outputs,
             inputs,
@@ -37,20 +50,26 @@ impl Products {
             ProductChoice::Own => true,
             ProductChoice::Library => false,
         };
-        choice.variant.filter(|_| faster && rows > 0)
+        choice.variant.filter(|_| faster)
     }
 
-    /// Enqueues a product in a shape that is [fusable](Self::fusable); inputs and results are made of 16-byte pieces.
+    /// Enqueues a product that is [fusable](Self::fusable); inputs and results are made of 16-byte pieces.
     pub(crate) fn run_fused(
         &self,
         product: &Product<'_>,
-        weight: &DeviceWeight,
-        variant: Variant,
+        fusable: Fusable<'_>,
         norm: Option<LateNorm<'_>>,
         ending: &Ending<'_>,
     ) -> Result<(), DeviceError> {
-        let how = (norm, ending);
-        self.stream
-            .run(&self.context, variant, product, weight, how)
+        match fusable {
+            Fusable::Plain(weight, variant) => {
+                let how = (norm, ending);
+                self.stream
+                    .run(&self.context, variant, product, weight, how)
+            }
+            Fusable::Float8(weight, variant) => {
+                self.run_float8_fused(product, weight, variant, norm, ending)
+            }
+        }
     }
 }

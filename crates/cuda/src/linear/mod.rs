@@ -7,11 +7,12 @@ mod choose;
 mod float8;
 mod fused;
 mod stream;
+mod surroundings;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ops::DeviceError;
+use ops::{DeviceError, Linear};
 use tensor::{Buffer, DType, View, ViewMut};
 
 use crate::context::Context;
@@ -24,7 +25,8 @@ use float8::Float8Kernels;
 use stream::Stream;
 
 pub(crate) use float8::{Float8Weight, ScaleGrid};
-pub(crate) use stream::{Ending, Onward, Variant};
+pub(crate) use stream::Variant;
+pub(crate) use surroundings::{Ending, Onward};
 
 /// Row counts that ways are chosen for; a product uses the next one above its own. One choice for up to eight rows, so
 /// that a row has the same bits alone and in small company.
@@ -39,11 +41,27 @@ pub(crate) struct Product<'a> {
     pub(crate) out: ViewMut<'a>,
 }
 
+impl<'a> From<Linear<'a>> for Product<'a> {
+    fn from(op: Linear<'a>) -> Self {
+        Self {
+            x: op.x,
+            bias: op.bias,
+            out: op.out,
+        }
+    }
+}
+
 impl Product<'_> {
     pub(crate) fn rows_are_pieces(&self) -> bool {
         (self.x.address() as usize).is_multiple_of(16)
             && self.x.stride().is_multiple_of(8)
             && self.x.cols().is_multiple_of(8)
+    }
+
+    /// Zero where there is none.
+    fn bias_address(&self) -> u64 {
+        let address = |bias: &View<'_>| bias.address() as u64;
+        self.bias.as_ref().map_or(0, address)
     }
 
     fn results_are_pieces(&self) -> bool {
@@ -237,10 +255,7 @@ impl Products {
         let params = AnyParams {
             x: product.x.address() as u64,
             weight: weight.buffer.address() as u64,
-            bias: product
-                .bias
-                .as_ref()
-                .map_or(0, |bias| bias.address() as u64),
+            bias: product.bias_address(),
             out: product.out.address() as u64,
             x_stride: product.x.stride() as u32,
             out_stride: product.out.stride() as u32,

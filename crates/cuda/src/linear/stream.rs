@@ -1,8 +1,9 @@
 //! Products with few rows, at the speed of memory.
 
 use ops::{DeviceError, LateNorm};
-use tensor::{Buffer, DType, View, ViewMut};
+use tensor::Buffer;
 
+use super::surroundings::{Ending, Surroundings};
 use super::{DeviceWeight, Product};
 use crate::context::Context;
 use crate::launch::{Grid, HALF_ROOM, MOST_ROOM, launch};
@@ -29,52 +30,7 @@ const MOST_TILES: usize = 1 << 16;
 struct LinearParams {
     weight: TensorMap,
     x: TensorMap,
-    out: u64,
-    bias: u64,
-    partials: u64,
-    arrivals: u64,
-    squares: u64,
-    residual: u64,
-    norm: u64,
-    next_squares: u64,
-    out_stride: u32,
-    residual_stride: u32,
-    rows: u32,
-    outputs: u32,
-    stages: u32,
-    wide: u32,
-    gelu: u32,
-    parts: u32,
-    next_parts: u32,
-    width: f32,
-    eps: f32,
-}
-
-/// What becomes of a product.
-pub(crate) enum Ending<'a> {
-    /// It is written.
-    Results,
-    /// Gates and their factors, eight of each in turn, become half as many results.
-    Gated { gelu: bool },
-    /// It is added to the residual, and the sum goes on to a norm.
-    Onward(Onward<'a>),
-}
-
-/// The end of a layer; the product's own destination takes the sum times the norm's weight.
-pub(crate) struct Onward<'a> {
-    pub(crate) residual: ViewMut<'a>,
-    pub(crate) norm: View<'a>,
-    pub(crate) squares: ViewMut<'a>,
-}
-
-impl Ending<'_> {
-    fn number(&self) -> usize {
-        match self {
-            Self::Results => 0,
-            Self::Gated { .. } => 1,
-            Self::Onward(_) => 2,
-        }
-    }
+    surroundings: Surroundings,
 }
 
 /// Names of the kernels, by ending.
@@ -334,44 +290,13 @@ impl Stream {
             stride: x.stride(),
             cols: x.cols(),
         };
-        let mut params = LinearParams {
+        let sums = [&self.partials, &self.arrivals].map(|buffer| buffer.address() as u64);
+        let stages = x.cols().div_ceil(kernel.inputs());
+        let params = LinearParams {
             weight: map,
             x: inputs.map(kernel, kernel.rows())?,
-            out: product.out.address() as u64,
-            bias: product
-                .bias
-                .as_ref()
-                .map_or(0, |bias| View::address(bias) as u64),
-            partials: self.partials.address() as u64,
-            arrivals: self.arrivals.address() as u64,
-            squares: 0,
-            residual: 0,
-            norm: 0,
-            next_squares: 0,
-            out_stride: product.out.stride() as u32,
-            residual_stride: 0,
-            rows: x.rows() as u32,
-            outputs: outputs as u32,
-            stages: x.cols().div_ceil(kernel.inputs()) as u32,
-            wide: u32::from(product.out.dtype() == DType::F32),
-            gelu: u32::from(matches!(ending, Ending::Gated { gelu: true })),
-            parts: 0,
-            next_parts: 0,
-            width: 0.0,
-            eps: 0.0,
+            surroundings: Surroundings::new(product, (outputs, stages), sums, norm, ending),
         };
-        if let Some(norm) = norm {
-            params.squares = norm.squares.address() as u64;
-            params.parts = norm.squares.stride() as u32;
-            (params.width, params.eps) = (norm.width as f32, norm.eps);
-        }
-        if let Ending::Onward(onward) = ending {
-            params.residual = onward.residual.address() as u64;
-            params.residual_stride = onward.residual.stride() as u32;
-            params.norm = onward.norm.address() as u64;
-            params.next_squares = onward.squares.address() as u64;
-            params.next_parts = onward.squares.stride() as u32;
-        }
         let grid = Grid {
             blocks: (variant.blocks, 1, 1),
             threads: kernel.threads(),

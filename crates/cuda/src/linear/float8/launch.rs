@@ -9,7 +9,8 @@ use tensor::{Buffer, DType, View, ViewMut};
 use super::weight::padded;
 use super::{Float8Weight, LARGEST_SUMS, MOST_TILES, Room, SEGMENT, SHAPES, Variant, locked};
 use crate::launch::{Grid, HALF_ROOM, launch};
-use crate::linear::{Ending, Product, Products};
+use crate::linear::surroundings::{Ending, Surroundings};
+use crate::linear::{Product, Products};
 use crate::memory::allocate;
 use crate::tensor_map::{Boxes, TensorMap};
 
@@ -33,25 +34,7 @@ struct StreamParams {
     weight: TensorMap,
     x: TensorMap,
     scales: Scales,
-    out: u64,
-    bias: u64,
-    partials: u64,
-    arrivals: u64,
-    squares: u64,
-    residual: u64,
-    norm: u64,
-    next_squares: u64,
-    out_stride: u32,
-    residual_stride: u32,
-    rows: u32,
-    outputs: u32,
-    stages: u32,
-    wide: u32,
-    gelu: u32,
-    parts: u32,
-    next_parts: u32,
-    width: f32,
-    eps: f32,
+    surroundings: Surroundings,
 }
 
 #[derive(Clone, Copy)]
@@ -115,11 +98,6 @@ struct RoundParams {
 
 fn words(inputs: usize) -> u32 {
     (padded(inputs) / 4) as u32
-}
-
-fn bias_of(product: &Product<'_>) -> u64 {
-    let address = |bias: &View<'_>| bias.address() as u64;
-    product.bias.as_ref().map_or(0, address)
 }
 
 impl Float8Weight {
@@ -201,7 +179,9 @@ impl Products {
         let ((most_rows, tile), x) = (SHAPES[variant.shape], &product.x);
         let shared = self.float8_sums()?;
         let gated = matches!(ending, Ending::Gated { .. });
-        let mut params = StreamParams {
+        let sums = [&shared[0], &shared[1]].map(|buffer| buffer.address() as u64);
+        let stages = weight.padded() / SEGMENT;
+        let params = StreamParams {
             weight: if gated {
                 weight.gated_map()?
             } else {
@@ -214,42 +194,7 @@ impl Products {
                 shape: &[TensorMap::SLICE, most_rows as u32],
             })?,
             scales: weight.scales(),
-            out: product.out.address() as u64,
-            bias: bias_of(product),
-            partials: shared[0].address() as u64,
-            arrivals: shared[1].address() as u64,
-            squares: 0,
-            residual: 0,
-            norm: 0,
-            next_squares: 0,
-            out_stride: product.out.stride() as u32,
-            residual_stride: 0,
-            rows: x.rows() as u32,
-            outputs: weight.outputs as u32,
-            stages: (weight.padded() / SEGMENT) as u32,
-            wide: u32::from(product.out.dtype() == DType::F32),
-            gelu: u32::from(matches!(ending, Ending::Gated { gelu: true })),
-            parts: 0,
-            next_parts: 0,
-            width: 0.0,
-            eps: 0.0,
-        };
-        if let Some(norm) = norm {
-            params.squares = norm.squares.address() as u64;
-            params.parts = norm.squares.stride() as u32;
-            (params.width, params.eps) = (norm.width as f32, norm.eps);
-        }
-        if let Ending::Onward(onward) = ending {
-            params.residual = onward.residual.address() as u64;
-            params.residual_stride = onward.residual.stride() as u32;
-            params.norm = onward.norm.address() as u64;
-            params.next_squares = onward.squares.address() as u64;
-            params.next_parts = onward.squares.stride() as u32;
-        }
-        let kind = match ending {
-            Ending::Results => 0,
-            Ending::Gated { .. } => 1,
-            Ending::Onward(_) => 2,
+            surroundings: Surroundings::new(product, (weight.outputs, stages), sums, norm, ending),
         };
         let grid = Grid {
             blocks: (variant.blocks, 1, 1),
@@ -260,7 +205,7 @@ impl Products {
         unsafe {
             launch(
                 &self.context,
-                self.float8.stream[kind][variant.shape],
+                self.float8.stream[ending.number()][variant.shape],
                 grid,
                 &params,
             )
@@ -292,7 +237,7 @@ impl Products {
             x: product.x.address() as u64,
             codes: weight.codes.address() as u64,
             scales: weight.scales(),
-            bias: bias_of(product),
+            bias: product.bias_address(),
             out: product.out.address() as u64,
             x_stride: product.x.stride() as u32,
             out_stride: product.out.stride() as u32,
