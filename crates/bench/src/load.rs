@@ -215,7 +215,11 @@ impl Running<'_, '_> {
             longest = longest.min(self.client.clock().until(end));
         }
         match self.client.wait(longest) {
-            Happening::Finished(record) => self.finished(*record, onlooker),
+            Happening::Finished(records) => {
+                for record in records {
+                    self.finished(record, onlooker);
+                }
+            }
             Happening::Interrupted => {
                 self.interrupted = true;
                 self.state.pending -= self.waiting.len();

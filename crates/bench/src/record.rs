@@ -1,5 +1,9 @@
 //! What is kept of every request: the raw material of all figures.
 
+mod chunks;
+
+pub use chunks::{Chunks, Iter as ChunkIter};
+
 use crate::clock::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +27,7 @@ pub struct RequestRecord {
     /// When the first byte of the answer arrived.
     pub first_byte: Option<Nanos>,
     /// The parts of the answer that carried text, in order of arrival.
-    pub chunks: Vec<Chunk>,
+    pub chunks: Chunks,
     /// When the last line of the answer arrived, or the request failed.
     pub finished: Nanos,
     /// What was asked for.
@@ -205,7 +209,7 @@ impl RequestRecord {
             sent,
             connected: None,
             first_byte: None,
-            chunks: Vec::new(),
+            chunks: Chunks::default(),
             finished: sent,
             asked,
             usage: Usage::default(),
@@ -219,12 +223,14 @@ impl RequestRecord {
         self.failure.is_none()
     }
 
-    /// The text of one chunk; empty for streams that repeat the text.
-    pub fn chunk_text(&self, chunk: usize) -> &str {
-        let end = self.chunks[chunk].text_end as usize;
-        let start = chunk
-            .checked_sub(1)
-            .map_or(0, |before| self.chunks[before].text_end as usize);
-        self.text.get(start..end).unwrap_or_default()
+    /// The text of each chunk; empty for streams that repeat the text.
+    pub fn chunk_texts(&self) -> impl Iterator<Item = &str> {
+        let mut start = 0;
+        self.chunks.iter().map(move |chunk| {
+            let end = chunk.text_end as usize;
+            let text = self.text.get(start..end).unwrap_or_default();
+            start = end;
+            text
+        })
     }
 }

@@ -314,7 +314,7 @@ fn every_failure_among_a_thousand_streams_is_counted_and_named() {
     // that had come when it was read; never by an earlier one.
     for record in outcome.records.iter().filter(|record| record.row % 10 == 1) {
         let sends = &log[&record.row].sends;
-        let at = origin + Duration::from_nanos(record.chunks[0].at.0);
+        let at = origin + Duration::from_nanos(record.chunks.first().unwrap().at.0);
         let room = milliseconds(1);
         let last = sends.last().unwrap().after;
         assert!(

@@ -67,8 +67,8 @@ pub struct Errand {
 /// What happened at the client.
 #[derive(Debug)]
 pub enum Happening {
-    /// A request ended, well or not.
-    Finished(Box<RequestRecord>),
+    /// Requests ended, well or not.
+    Finished(Vec<RequestRecord>),
     /// A person wants the run to end.
     Interrupted,
     /// Nothing, for as long as one was willing to wait.
@@ -175,7 +175,7 @@ impl Client {
     /// Waits for the next happening, for no longer than this.
     pub fn wait(&self, longest: Duration) -> Happening {
         match self.notes.recv_timeout(longest) {
-            Ok(Note::Finished(record)) => Happening::Finished(record),
+            Ok(Note::Finished(records)) => Happening::Finished(records),
             Ok(Note::Interrupted) => Happening::Interrupted,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Happening::Nothing,
         }
@@ -217,10 +217,10 @@ pub(crate) fn replay_answer(
     let mut now = begun.sent;
     for (at, line) in lines {
         now = crate::clock::Nanos(*at);
+        let pieces = [line.as_bytes(), b"\n"].map(Ok);
         reader
-            .push(line.as_bytes(), now)
+            .push(pieces.into_iter(), now)
             .expect("the log is well formed");
-        reader.push(b"\n", now).expect("the log is well formed");
     }
     let (answer, failure) = reader.finish(now);
     RequestRecord {

@@ -58,7 +58,7 @@ impl View {
         if !matches!(self.backend.family(), Family::Triton | Family::Truss) {
             seen.start = record.sent.seconds();
         }
-        let walked = self.walk(record, &mut |_, _| {});
+        let walked = self.walk(record, |_, _| {});
         (seen.ttft, seen.firsts) = (walked.ttft, walked.firsts);
         if !seen.success {
             return seen;
@@ -74,14 +74,14 @@ impl View {
     /// The gaps between texts after the first, seconds.
     pub fn gaps(self, record: &RequestRecord) -> Vec<f64> {
         let mut gaps = Vec::with_capacity(record.chunks.len());
-        self.walk(record, &mut |gap, times| {
+        self.walk(record, |gap, times| {
             gaps.extend(std::iter::repeat_n(gap, times));
         });
         gaps
     }
 
     /// Goes over a record's chunks, telling each gap and how many times it counts.
-    fn walk(self, record: &RequestRecord, tell: &mut dyn FnMut(f64, usize)) -> Walked {
+    fn walk(self, record: &RequestRecord, mut tell: impl FnMut(f64, usize)) -> Walked {
         let sent = record.sent.seconds();
         let mut walked = Walked {
             ttft: 0.0,
@@ -122,21 +122,15 @@ impl View {
 
     fn output(self, record: &RequestRecord) -> u64 {
         let asked = record.asked.output_tokens;
-        let last_counted = || {
-            record
-                .chunks
-                .iter()
-                .rev()
-                .map(|chunk| u64::from(chunk.tokens))
-                .find(|n| *n > 0)
-        };
         match self.backend.family() {
             Family::Native if self.gap_per_event => asked,
             Family::Native => record
                 .chunks
                 .last()
                 .map_or(asked, |chunk| chunk.tokens.into()),
-            Family::Completions => last_counted()
+            Family::Completions => record
+                .chunks
+                .last_count()
                 .or(record.usage.output_tokens)
                 .unwrap_or(asked),
             Family::Chat => record.usage.output_tokens.unwrap_or(asked),
@@ -296,11 +290,13 @@ pub fn figures_of(
         && matches!(view.backend.name(), "sglang-oai" | "sglang-oai-chat");
     let mut gaps = Vec::with_capacity(good().map(|(_, record)| record.chunks.len()).sum());
     for (seen, record) in good() {
-        let own = view.gaps(record);
         if by_text {
+            let own = view.gaps(record);
             gaps.extend(gaps_by_text(&own, seen, record, circumstances.vocabulary));
         } else {
-            gaps.extend(own);
+            view.walk(record, |gap, times| {
+                gaps.extend(std::iter::repeat_n(gap, times));
+            });
         }
     }
     let per_token: Vec<f64> = good()
@@ -346,8 +342,8 @@ fn gaps_by_text(
     vocabulary: &Vocabulary,
 ) -> Vec<f64> {
     let mut gaps = Vec::new();
-    for (place, gap) in own.iter().enumerate() {
-        let tokens = vocabulary.count(record.chunk_text(place + seen.firsts));
+    for (gap, text) in own.iter().zip(record.chunk_texts().skip(seen.firsts)) {
+        let tokens = vocabulary.count(text);
         gaps.extend(std::iter::repeat_n(gap / tokens as f64, tokens));
     }
     gaps
@@ -370,16 +366,15 @@ pub fn per_second(view: View, records: &[RequestRecord], seen: &[Seen]) -> (Vec<
     let mut requests = vec![0.0; seconds];
     for (seen, record) in good() {
         let mut moment = seen.start + seen.ttft;
-        for gap in std::iter::once(0.0).chain(view.gaps(record)) {
+        let mut token = |gap| {
             moment += gap;
-            let second = (moment - first) as i64;
-            if let Some(tokens) = usize::try_from(second)
-                .ok()
-                .and_then(|at| tokens.get_mut(at))
-            {
+            let second = usize::try_from((moment - first) as i64);
+            if let Some(tokens) = second.ok().and_then(|at| tokens.get_mut(at)) {
                 *tokens += 1.0;
             }
-        }
+        };
+        token(0.0);
+        view.walk(record, |gap, times| (0..times).for_each(|_| token(gap)));
         let from = (seen.start - first) as usize;
         let to = ((seen.start + seen.latency) - first) as usize;
         for requests in requests.iter_mut().take(to + 1).skip(from) {

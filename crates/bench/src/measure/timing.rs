@@ -107,13 +107,8 @@ fn output(record: &RequestRecord, family: Family, vocabulary: &Vocabulary) -> (u
     if family == Family::Embeddings {
         return (0, CountSource::Server);
     }
-    let counted = record
-        .chunks
-        .iter()
-        .rev()
-        .map(|chunk| u64::from(chunk.tokens))
-        .find(|n| *n > 0);
-    if let Some(tokens) = record.usage.output_tokens.or(counted) {
+    let told = record.usage.output_tokens;
+    if let Some(tokens) = told.or_else(|| record.chunks.last_count()) {
         return (tokens, CountSource::Server);
     }
     match vocabulary.count(&record.text) {
@@ -127,13 +122,13 @@ fn arrivals(record: &RequestRecord, family: Family, vocabulary: &Vocabulary) -> 
     let counted = family == Family::Native || record.chunks.iter().all(|chunk| chunk.tokens > 0);
     let mut before = 0;
     let mut arrivals = Vec::with_capacity(record.chunks.len());
-    for (place, chunk) in record.chunks.iter().enumerate() {
+    for (chunk, text) in record.chunks.iter().zip(record.chunk_texts()) {
         let tokens = if counted {
             let tokens = chunk.tokens.saturating_sub(before);
             before = before.max(chunk.tokens);
             tokens
         } else {
-            vocabulary.count(record.chunk_text(place)).max(1) as u32
+            vocabulary.count(text).max(1) as u32
         };
         if tokens > 0 {
             arrivals.push(Arrival {

@@ -413,10 +413,14 @@ fn shifted(mut earlier: Vec<RequestRecord>, started: crate::clock::Nanos) -> Vec
         shift(&mut record.finished);
         record.connected.iter_mut().for_each(shift);
         record.first_byte.iter_mut().for_each(shift);
-        record
+        record.chunks = record
             .chunks
-            .iter_mut()
-            .for_each(|chunk| shift(&mut chunk.at));
+            .iter()
+            .map(|mut chunk| {
+                shift(&mut chunk.at);
+                chunk
+            })
+            .collect();
     }
     earlier
 }

@@ -8,7 +8,7 @@ use crate::record::Failure;
 
 impl AnswerReader {
     pub(super) fn chat(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
-        if let Some(spoken) = spoken_in_chat(event) {
+        if let Some(spoken) = spoken_in_chat(event, &mut self.shape) {
             return self.spoken(spoken, at);
         }
         let mut parsed = self.open_ai(event)?;

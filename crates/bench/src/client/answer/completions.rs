@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 impl AnswerReader {
     pub(super) fn completion(&mut self, event: &[u8], at: Nanos) -> Result<(), Failure> {
-        if let Some(spoken) = spoken_in_completion(event) {
+        if let Some(spoken) = spoken_in_completion(event, &mut self.shape) {
             return self.spoken(spoken, at);
         }
         let mut parsed = self.open_ai(event)?;

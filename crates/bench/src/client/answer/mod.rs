@@ -8,7 +8,7 @@ mod whole;
 mod wire;
 
 use crate::clock::Nanos;
-use crate::record::{Chunk, Failure, Usage};
+use crate::record::{Chunk, Chunks, Failure, Usage};
 
 /// A line longer than this is taken for a broken server.
 const LONGEST_LINE: usize = 256 << 20;
@@ -46,7 +46,7 @@ impl Dialect {
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) text: String,
-    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) chunks: Chunks,
     pub(crate) usage: Usage,
     /// When the last line arrived.
     pub(crate) last_line: Option<Nanos>,
@@ -71,6 +71,8 @@ pub(crate) struct AnswerReader {
     newest: Vec<u8>,
     /// The newest native event without text: it may still carry counts and the end.
     bare: Vec<u8>,
+    /// What the events so far have in common.
+    shape: skim::Shape,
     ended: bool,
     in_stream: Option<Failure>,
 }
@@ -83,29 +85,48 @@ impl AnswerReader {
             pending: Vec::new(),
             newest: Vec::new(),
             bare: Vec::new(),
+            shape: skim::Shape::default(),
             ended: false,
             in_stream: None,
         }
     }
 
-    /// Takes in a piece of the body that arrived at this moment.
-    pub(crate) fn push(&mut self, mut piece: &[u8], at: Nanos) -> Result<(), Failure> {
-        if self.dialect.is_whole() {
-            self.answer.last_line = Some(at);
-            return self.hold(piece);
-        }
+    /// Takes in pieces of the body that arrived together at this moment.
+    pub(crate) fn push<'p>(
+        &mut self,
+        pieces: impl Iterator<Item = Result<&'p [u8], Failure>>,
+        at: Nanos,
+    ) -> Result<(), Failure> {
         // Each native event has all that the ones before it had: of those that came together, one is kept.
         let mut newest = None;
-        let read = self.lines(&mut piece, at, &mut newest);
+        let read = self.pieces(pieces, at, &mut newest);
         if let Some(event) = newest.and_then(event_in) {
             self.newest.clear();
             self.newest.extend_from_slice(event);
         }
-        read?;
-        self.hold(piece)
+        read
     }
 
-    /// Takes in all whole lines of a piece; `newest` becomes the last one with the text of an answer so far.
+    /// Takes in pieces; `newest` becomes the last line in one of them with the text of an answer so far.
+    fn pieces<'p>(
+        &mut self,
+        pieces: impl Iterator<Item = Result<&'p [u8], Failure>>,
+        at: Nanos,
+        newest: &mut Option<&'p [u8]>,
+    ) -> Result<(), Failure> {
+        for piece in pieces {
+            let mut piece = piece?;
+            if self.dialect.is_whole() {
+                self.answer.last_line = Some(at);
+            } else {
+                self.lines(&mut piece, at, newest)?;
+            }
+            self.hold(piece)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in all whole lines of a piece.
     fn lines<'p>(
         &mut self,
         piece: &mut &'p [u8],
@@ -113,15 +134,19 @@ impl AnswerReader {
         newest: &mut Option<&'p [u8]>,
     ) -> Result<(), Failure> {
         while let Some(end) = memchr::memchr(b'\n', piece) {
-            let (line, rest) = (&piece[..end], &piece[end + 1..]);
-            *piece = rest;
-            if self.pending.is_empty() {
-                if self.line(line, at)? == Kept::Newest {
-                    *newest = Some(line);
-                }
-            } else {
+            let line = &piece[..end];
+            *piece = &piece[end + 1..];
+            if !self.pending.is_empty() {
                 self.hold(line)?;
-                self.pending_line(at)?;
+                if self.pending_line(at)? == Kept::Newest {
+                    *newest = None;
+                }
+            } else if self.line(line, at)? == Kept::Newest {
+                *newest = Some(line);
+            }
+            // An empty line ends every event.
+            if let [b'\n', rest @ ..] = piece {
+                *piece = rest;
             }
         }
         Ok(())
@@ -178,7 +203,7 @@ impl AnswerReader {
         Ok(())
     }
 
-    fn pending_line(&mut self, at: Nanos) -> Result<(), Failure> {
+    fn pending_line(&mut self, at: Nanos) -> Result<Kept, Failure> {
         let line = std::mem::take(&mut self.pending);
         let kept = self.line(&line, at)?;
         if let (Kept::Newest, Some(event)) = (kept, event_in(&line)) {
@@ -187,7 +212,7 @@ impl AnswerReader {
         }
         self.pending = line;
         self.pending.clear();
-        Ok(())
+        Ok(kept)
     }
 
     fn line(&mut self, line: &[u8], at: Nanos) -> Result<Kept, Failure> {

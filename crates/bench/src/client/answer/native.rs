@@ -11,7 +11,7 @@ const MOST_TOKENS: u32 = 1 << 24;
 
 impl AnswerReader {
     pub(super) fn native(&mut self, event: &[u8], at: Nanos) -> Result<Kept, Failure> {
-        let Some(seen) = glance(event) else {
+        let Some(seen) = glance(event, &mut self.shape) else {
             return self.native_in_full(event, at);
         };
         if seen.has_error {

@@ -7,7 +7,7 @@ fn read(dialect: Dialect, body: &str, cuts: &[usize]) -> (Answer, Option<Failure
     let mut moment = 0;
     for cut in cuts.iter().copied().chain([body.len()]) {
         moment += 1_000_000;
-        if let Err(failure) = reader.push(&body.as_bytes()[from..cut], Nanos(moment)) {
+        if let Err(failure) = reader.push([Ok(&body.as_bytes()[from..cut])].into_iter(), Nanos(moment)) {
             return (reader.abandon(), Some(failure));
         }
         from = cut;

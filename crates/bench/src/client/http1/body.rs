@@ -86,6 +86,7 @@ impl BodyFraming {
                 Ok(piece)
             }
             Rule::Chunked(chunk) => loop {
+                chunk.pass_plain_size(received);
                 if let Chunk::Data { left } = chunk {
                     let piece = take(received, *left);
                     *left -= piece.map_or(0, <[u8]>::len) as u64;
@@ -117,6 +118,30 @@ fn take<'a>(received: &mut &'a [u8], most: u64) -> Option<&'a [u8]> {
 }
 
 impl Chunk {
+    /// Passes over the end of data and the size after it where both are there and plainly written,
+    /// as nearly all are.
+    fn pass_plain_size(&mut self, received: &mut &[u8]) {
+        if !matches!(self, Self::DataEnd) {
+            return;
+        }
+        let Some(rest) = received.strip_prefix(b"\r\n") else {
+            return;
+        };
+        let mut left = 0;
+        for (place, &byte) in rest.iter().take(8).enumerate() {
+            let Some(digit) = (byte as char).to_digit(16) else {
+                if left > 0
+                    && let Some(data) = rest[place..].strip_prefix(b"\r\n")
+                {
+                    *self = Self::Data { left };
+                    *received = data;
+                }
+                return;
+            };
+            left = left * 16 + u64::from(digit);
+        }
+    }
+
     /// Takes in one byte that is not payload.
     fn pass(&mut self, byte: u8) -> Result<(), MalformedChunk> {
         *self = match *self {

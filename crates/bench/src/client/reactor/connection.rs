@@ -113,27 +113,32 @@ impl Connection {
     pub(super) fn received(&mut self, bytes: &[u8], at: Nanos) -> Result<bool, Over> {
         self.times.first_byte.get_or_insert(at);
         self.times.newest = at;
-        if let Stage::Head(dialect, head) = &mut self.stage {
-            head.extend_from_slice(bytes);
-            let dialect = *dialect;
-            let parsed = ResponseHead::parse(head).map_err(malformed)?;
-            let Some((response, length)) = parsed else {
-                return Ok(false);
-            };
-            let rest = head.split_off(length);
-            self.stage = Stage::after_head(response, dialect)?;
-            return self.body(&rest, at);
-        }
-        self.body(bytes, at)
+        let Stage::Head(dialect, early) = &mut self.stage else {
+            return self.body(bytes, at);
+        };
+        let (dialect, mut early) = (*dialect, std::mem::take(early));
+        // Nearly always the head comes whole, with much of the body: that is not copied.
+        let bytes = if early.is_empty() {
+            bytes
+        } else {
+            early.extend_from_slice(bytes);
+            &early
+        };
+        let parsed = ResponseHead::parse(bytes).map_err(malformed)?;
+        let Some((response, length)) = parsed else {
+            self.stage = Stage::Head(dialect, bytes.to_vec());
+            return Ok(false);
+        };
+        self.stage = Stage::after_head(response, dialect)?;
+        self.body(&bytes[length..], at)
     }
 
     fn body(&mut self, mut bytes: &[u8], at: Nanos) -> Result<bool, Over> {
         match &mut self.stage {
             Stage::Connecting(_) | Stage::Head(..) => Ok(false),
             Stage::Answer(framing, reader) => {
-                while let Some(piece) = framing.payload(&mut bytes).map_err(malformed)? {
-                    reader.push(piece, at)?;
-                }
+                let next = || framing.payload(&mut bytes).map_err(malformed).transpose();
+                reader.push(std::iter::from_fn(next), at)?;
                 Ok(framing.is_complete())
             }
             Stage::Error { framing, body, .. } => {

@@ -12,7 +12,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -25,6 +25,8 @@ const NAP: Duration = Duration::from_micros(500);
 const MANY: usize = 16;
 /// When what was there took longer than this, more is there already.
 const BUSY: Duration = Duration::from_micros(125);
+/// A load is told of requests that ended close to each other at once, none later than this.
+const HOLD: Duration = Duration::from_micros(250);
 /// Time limits are looked at this often.
 const ROUND: Duration = Duration::from_millis(250);
 
@@ -43,8 +45,8 @@ pub(crate) struct Job {
 
 /// What a load is told while it lasts.
 pub(crate) enum Note {
-    /// A request ended, well or not.
-    Finished(Box<RequestRecord>),
+    /// Requests ended, well or not.
+    Finished(Vec<RequestRecord>),
     /// A person wants the run to end.
     Interrupted,
 }
@@ -68,6 +70,8 @@ enum Command {
 pub(crate) struct Worker {
     commands: Sender<Command>,
     waker: Arc<Waker>,
+    /// Whether the thread waits for sockets, so that a command has to wake it.
+    is_waiting: Arc<AtomicBool>,
     thread: Option<JoinHandle<WorkerReport>>,
 }
 
@@ -80,11 +84,15 @@ impl Worker {
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        let is_waiting = Arc::new(AtomicBool::new(false));
         let (commands, inbox) = channel();
         let reactor = Reactor {
             poll,
+            is_waiting: Arc::clone(&is_waiting),
             inbox,
             notes,
+            ended: Vec::new(),
+            first_ended: Nanos(0),
             clock,
             tokens,
             wall: WallOffset::measure(clock),
@@ -100,6 +108,7 @@ impl Worker {
         Ok(Self {
             commands,
             waker,
+            is_waiting,
             thread: Some(thread),
         })
     }
@@ -125,9 +134,13 @@ impl Worker {
         self.commands
             .send(command)
             .expect("the worker lives as long as its handle");
-        self.waker
-            .wake()
-            .expect("an event descriptor can be written to");
+        // Either this sees that the thread waits, or the thread saw the command before it did.
+        fence(Ordering::SeqCst);
+        if self.is_waiting.swap(false, Ordering::Relaxed) {
+            self.waker
+                .wake()
+                .expect("an event descriptor can be written to");
+        }
     }
 }
 
@@ -149,10 +162,24 @@ struct Place {
     time_limit: Duration,
 }
 
+/// What there was to be done.
+#[derive(PartialEq, Eq)]
+enum Obeyed {
+    None,
+    /// There may be more.
+    One,
+    Quit,
+}
+
 struct Reactor {
     poll: Poll,
+    is_waiting: Arc<AtomicBool>,
     inbox: Receiver<Command>,
     notes: Sender<Note>,
+    /// Requests that ended and have not been told of.
+    ended: Vec<RequestRecord>,
+    /// When the first of them did.
+    first_ended: Nanos,
     clock: Clock,
     /// All tokens received by all workers, for those who look on.
     tokens: Arc<AtomicU64>,
@@ -178,11 +205,8 @@ impl Reactor {
         let mut events = Events::with_capacity(1024);
         let mut next_round = self.clock.now();
         loop {
-            match self.poll.poll(&mut events, Some(ROUND)) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                    panic!("the poll set broke: {error}");
-                }
-                _ => {}
+            if !self.wait(&mut events) {
+                return self.report;
             }
             let looked = self.clock.now();
             for event in &events {
@@ -190,8 +214,11 @@ impl Reactor {
                     continue;
                 }
                 self.ready(event);
+                if self.obey_one() == Obeyed::Quit {
+                    return self.report;
+                }
             }
-            if !self.obey() || !self.nap(looked) {
+            if !self.nap(looked) {
                 return self.report;
             }
             let now = self.clock.now();
@@ -202,14 +229,47 @@ impl Reactor {
         }
     }
 
-    /// Carries out commands; `false` when it is time to go.
-    fn obey(&mut self) -> bool {
-        while let Ok(command) = self.inbox.try_recv() {
-            if !self.carry_out(command) {
-                return false;
+    /// Waits for sockets or commands; `false` when it is time to go.
+    fn wait(&mut self, events: &mut Events) -> bool {
+        self.deliver();
+        self.is_waiting.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let longest = match self.obey() {
+            Obeyed::Quit => return false,
+            Obeyed::One => Duration::ZERO,
+            Obeyed::None => ROUND,
+        };
+        self.deliver();
+        match self.poll.poll(events, Some(longest)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                panic!("the poll set broke: {error}");
+            }
+            _ => {}
+        }
+        self.is_waiting.store(false, Ordering::Relaxed);
+        true
+    }
+
+    /// Carries out commands until there are none, or for so long that sockets must be looked at.
+    fn obey(&mut self) -> Obeyed {
+        let end = Nanos(self.clock.now().0 + NAP.as_nanos() as u64);
+        loop {
+            let obeyed = self.obey_one();
+            if obeyed != Obeyed::One || self.clock.now() >= end {
+                return obeyed;
             }
         }
-        true
+    }
+
+    fn obey_one(&mut self) -> Obeyed {
+        let Ok(command) = self.inbox.try_recv() else {
+            return Obeyed::None;
+        };
+        if self.carry_out(command) {
+            Obeyed::One
+        } else {
+            Obeyed::Quit
+        }
     }
 
     /// Rests until it is time to look at many sockets again; commands are carried out meanwhile.
@@ -221,6 +281,7 @@ impl Reactor {
         }
         let end = Nanos(looked.0 + NAP.as_nanos() as u64);
         loop {
+            self.deliver();
             let left = self.clock.until(end);
             if left.is_zero() {
                 return true;
@@ -373,14 +434,10 @@ impl Reactor {
 
     /// Ends the request at a place and tells of it.
     fn end(&mut self, place: usize, over: Option<Failure>) {
-        let Some(mut held) = self.places[place].take() else {
+        let Some(held) = self.places[place].take() else {
             return;
         };
         self.free.push(place);
-        self.poll
-            .registry()
-            .deregister(&mut held.connection.stream)
-            .ok();
         let now = self.clock.now();
         let (times, Ending { answer, failure }) = held.connection.end(over);
         let finished = match (&failure, answer.last_line) {
@@ -399,8 +456,23 @@ impl Reactor {
         });
     }
 
-    fn tell(&self, record: RequestRecord) {
-        // A load that ended early no longer listens; its requests are of no interest.
-        self.notes.send(Note::Finished(Box::new(record))).ok();
+    /// Tells of a request that ended, together with others that end soon.
+    fn tell(&mut self, record: RequestRecord) {
+        let now = self.clock.now();
+        if self.ended.is_empty() {
+            self.first_ended = now;
+        }
+        self.ended.push(record);
+        if now.since(self.first_ended) > HOLD.as_nanos() as u64 {
+            self.deliver();
+        }
+    }
+
+    fn deliver(&mut self) {
+        if !self.ended.is_empty() {
+            // A load that ended early no longer listens; its requests are of no interest.
+            let ended = std::mem::take(&mut self.ended);
+            self.notes.send(Note::Finished(ended)).ok();
+        }
     }
 }

@@ -102,8 +102,13 @@ fn tokens_that_came_together_share_their_gap_and_peaks_count_them_all() {
 fn tokens_nobody_counted_are_counted_by_their_text() {
     let mut uncounted = record(0, 0, 0, &[(100, 0), (200, 0)]);
     uncounted.text = "the sea is calm".to_owned();
-    uncounted.chunks[0].text_end = 7;
-    uncounted.chunks[1].text_end = 15;
+    let ends = [7, 15].into_iter();
+    uncounted.chunks = uncounted
+        .chunks
+        .iter()
+        .zip(ends)
+        .map(|(chunk, text_end)| Chunk { text_end, ..chunk })
+        .collect();
     uncounted.usage = Usage::default();
     let vocabulary = vocabulary();
     let found = strict(std::slice::from_ref(&uncounted), "vllm");

@@ -5,9 +5,12 @@
 //! writes its keys, and leaves decoding to the last event.
 
 mod open_ai;
+mod shape;
 mod walk;
 
 pub(super) use open_ai::{Spoken, spoken_in_chat, spoken_in_completion};
+pub(super) use shape::Shape;
+use shape::{Part, Parts};
 use walk::Walk;
 
 /// What a native event says, as far as every event must be looked at.
@@ -24,23 +27,29 @@ pub(super) struct Glance {
 /// Glances at an event; `None` when it is not a JSON object of the expected shape.
 ///
 /// `None` is not a verdict: the caller parses the event in full and lets that decide.
-pub(super) fn glance(event: &[u8]) -> Option<Glance> {
+pub(super) fn glance(event: &[u8], shape: &mut Shape) -> Option<Glance> {
+    if let Some(glance) = glance_again(event, shape) {
+        return Some(glance);
+    }
     let mut walk = Walk { rest: event };
     let mut glance = Glance::default();
+    let mut parts = Parts::default();
     walk.object(|key, walk| {
         match key {
             b"text" => {
-                let text = walk.string()?;
+                let text = parts.note(Part::Text, walk, Walk::string)?;
                 glance.has_text = !text.is_empty();
             }
             b"meta_info" => walk.object(|key, walk| {
                 if key == b"completion_tokens" {
-                    glance.completion_tokens = Some(walk.integer()?);
+                    let tokens = parts.note(Part::Count, walk, Walk::integer)?;
+                    glance.completion_tokens = Some(tokens);
                     Some(())
                 } else {
                     walk.skip()
                 }
             })?,
+            b"output_ids" => parts.note(Part::Other, walk, Walk::skip)?,
             b"error" => {
                 glance.has_error = !walk.value()?.starts_with(b"null");
             }
@@ -49,7 +58,27 @@ pub(super) fn glance(event: &[u8]) -> Option<Glance> {
         Some(())
     })?;
     walk.blanks();
-    walk.rest.is_empty().then_some(glance)
+    if !walk.rest.is_empty() {
+        return None;
+    }
+    if !glance.has_error {
+        shape.learn(event, &parts);
+    }
+    Some(glance)
+}
+
+/// Glances at an event that has the shape of an earlier one without an error.
+fn glance_again(event: &[u8], shape: &Shape) -> Option<Glance> {
+    let mut glance = Glance::default();
+    shape.fit(event, |part, walk| {
+        match part {
+            Part::Text => glance.has_text = !walk.long_string()?.is_empty(),
+            Part::Count => glance.completion_tokens = Some(walk.integer()?),
+            Part::Other => walk.skip()?,
+        }
+        Some(())
+    })?;
+    Some(glance)
 }
 
 #[cfg(test)]
@@ -80,7 +109,11 @@ mod tests {
             "{}",
             r#"{"text":"a","meta_info":{}}"#,
         ] {
-            assert_eq!(glance(event.as_bytes()), parsed(event), "{event}");
+            let mut shape = Shape::default();
+            for _ in 0..2 {
+                let seen = glance(event.as_bytes(), &mut shape);
+                assert_eq!(seen, parsed(event), "{event}");
+            }
         }
     }
 
@@ -103,7 +136,37 @@ mod tests {
             r#"{"a":]}"#,
             r#"{"a":}"#,
         ] {
-            assert_eq!(glance(event.as_bytes()), None, "{event}");
+            assert_eq!(glance(event.as_bytes(), &mut Shape::default()), None, "{event}");
+        }
+    }
+
+    #[test]
+    fn an_event_is_seen_alike_whatever_came_before_it() {
+        let events = [
+            r#"{"text":"a","output_ids":[1],"meta_info":{"completion_tokens":1,"x":null}}"#,
+            r#"{"text":"a b","output_ids":[1,22],"meta_info":{"completion_tokens":12,"x":null}}"#,
+            r#"{"text":"a \" \\","output_ids":[],"meta_info":{"completion_tokens":3,"x":null}}"#,
+            r#"{"text":"","output_ids":[[1],"]"],"meta_info":{"completion_tokens":3,"x":null}}"#,
+            r#"{"text":"a","output_ids":[1],"meta_info":{"completion_tokens":1,"x":4}}"#,
+            r#"{"text":"a","output_ids":[1],"meta_info":{"completion_tokens":1.5,"x":4}}"#,
+            r#"{"text":null,"output_ids":[1],"meta_info":{"completion_tokens":1,"x":null}}"#,
+            r#"{"text":"a","error":"b","output_ids":[1],"meta_info":{"completion_tokens":1,"x":null}}"#,
+            r#"{"text":"a","text":"","output_ids":[1],"meta_info":{"completion_tokens":1,"x":null}}"#,
+            r#"{"text":"a","output_ids":[1],"meta_info":{"completion_tokens":1,"x":null}} "#,
+            r#"{"text":"a","output_ids":[1],"meta_info":{"completion_tokens":1,"x":null}}}"#,
+            r#"{"text":"a","output_ids":[1],"meta_info":{"completion_tokens":1,"x":null}"#,
+            r#"{"text":"a","output_ids":[1,"meta_info":{"completion_tokens":1,"x":null}}"#,
+            "{}",
+            "",
+        ];
+        for before in events {
+            for event in events {
+                let alone = glance(event.as_bytes(), &mut Shape::default());
+                let mut shape = Shape::default();
+                glance(before.as_bytes(), &mut shape);
+                let after = glance(event.as_bytes(), &mut shape);
+                assert_eq!(after, alone, "{event} after {before}");
+            }
         }
     }
 }

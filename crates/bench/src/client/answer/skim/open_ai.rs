@@ -1,5 +1,6 @@
 //! A glance at one event of the OpenAI kind: most of them carry a piece of text and nothing else.
 
+use super::shape::{Part, Parts, Shape};
 use super::walk::Walk;
 
 /// A piece of text as the event writes it, and whether it is the last one.
@@ -11,25 +12,39 @@ pub(in crate::client::answer) struct Spoken<'a> {
     pub(in crate::client::answer) ended: bool,
 }
 
+/// An event with one choice while it is walked over.
+#[derive(Default)]
+struct Found<'a> {
+    choice: Spoken<'a>,
+    parts: Parts,
+}
+
+impl<'a> Found<'a> {
+    fn text(&mut self, walk: &mut Walk<'a>) -> Option<()> {
+        self.choice.raw = self.parts.note(Part::Text, walk, Walk::text)?;
+        Some(())
+    }
+}
+
 /// The text of a completion event; `None` when the event says more than that and must be parsed.
-pub(in crate::client::answer) fn spoken_in_completion(event: &[u8]) -> Option<Spoken<'_>> {
-    spoken(event, |key, walk, found| match key {
-        b"text" => {
-            found.raw = walk.text()?;
-            Some(())
-        }
+pub(in crate::client::answer) fn spoken_in_completion<'a>(
+    event: &'a [u8],
+    shape: &mut Shape,
+) -> Option<Spoken<'a>> {
+    spoken(event, shape, |key, walk, found| match key {
+        b"text" => found.text(walk),
         _ => walk.skip(),
     })
 }
 
 /// The same of a chat event.
-pub(in crate::client::answer) fn spoken_in_chat(event: &[u8]) -> Option<Spoken<'_>> {
-    spoken(event, |key, walk, found| match key {
+pub(in crate::client::answer) fn spoken_in_chat<'a>(
+    event: &'a [u8],
+    shape: &mut Shape,
+) -> Option<Spoken<'a>> {
+    spoken(event, shape, |key, walk, found| match key {
         b"delta" => walk.object(|key, walk| match key {
-            b"content" => {
-                found.raw = walk.text()?;
-                Some(())
-            }
+            b"content" => found.text(walk),
             b"reasoning_content" | b"reasoning" => walk.nothing(),
             _ => walk.skip(),
         }),
@@ -37,25 +52,45 @@ pub(in crate::client::answer) fn spoken_in_chat(event: &[u8]) -> Option<Spoken<'
     })
 }
 
-/// Walks an event with one choice; `visit` is called at the choice's values but its reason to end.
+/// The text of an event that has the shape of an earlier one, or is walked over; `visit` is called
+/// at its choice's values but the reason to end.
 fn spoken<'a>(
     event: &'a [u8],
-    visit: impl Fn(&[u8], &mut Walk<'a>, &mut Spoken<'a>) -> Option<()>,
+    shape: &mut Shape,
+    visit: impl Fn(&[u8], &mut Walk<'a>, &mut Found<'a>) -> Option<()>,
 ) -> Option<Spoken<'a>> {
+    let mut again = Spoken::default();
+    let fits = shape.fit(event, |_, walk| {
+        again.raw = walk.text()?;
+        Some(())
+    });
+    if fits.is_some() {
+        return Some(again);
+    }
+    let found = walked(event, visit)?;
+    if found.parts.is_one() && !found.choice.ended {
+        shape.learn(event, &found.parts);
+    }
+    Some(found.choice)
+}
+
+fn walked<'a>(
+    event: &'a [u8],
+    visit: impl Fn(&[u8], &mut Walk<'a>, &mut Found<'a>) -> Option<()>,
+) -> Option<Found<'a>> {
     let mut walk = Walk { rest: event };
     let mut found = None;
     walk.object(|key, walk| match key {
         b"choices" => {
-            let mut choice = Spoken::default();
+            let found = found.insert(Found::default());
             walk.byte(b'[')?;
             walk.object(|key, walk| {
                 if key == b"finish_reason" {
-                    choice.ended = walk.value()? != b"null";
+                    found.choice.ended = walk.value()? != b"null";
                     return Some(());
                 }
-                visit(key, walk, &mut choice)
+                visit(key, walk, found)
             })?;
-            found = Some(choice);
             walk.byte(b']')
         }
         b"usage" | b"error" | b"sglext" => (walk.value()? == b"null").then_some(()),
@@ -110,7 +145,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                spoken_in_completion(event.as_bytes()),
+                spoken_in_completion(event.as_bytes(), &mut Shape::default()),
                 Some(expected),
                 "{event}"
             );
@@ -129,7 +164,7 @@ mod tests {
                 raw("", true),
             ),
         ] {
-            assert_eq!(spoken_in_chat(event.as_bytes()), Some(expected), "{event}");
+            assert_eq!(spoken_in_chat(event.as_bytes(), &mut Shape::default()), Some(expected), "{event}");
         }
     }
 
@@ -146,11 +181,45 @@ mod tests {
             r#"{"choices":[{"text":"a"}]} x"#,
             r#"{"choices":[{"text":"a"#,
         ] {
-            assert_eq!(spoken_in_completion(event.as_bytes()), None, "{event}");
+            assert_eq!(spoken_in_completion(event.as_bytes(), &mut Shape::default()), None, "{event}");
         }
         let thinking = r#"{"choices":[{"delta":{"content":null,"reasoning":"hm"}}]}"#;
-        assert_eq!(spoken_in_chat(thinking.as_bytes()), None);
+        assert_eq!(
+            spoken_in_chat(thinking.as_bytes(), &mut Shape::default()),
+            None
+        );
         let null = r#"{"choices":[{"delta":null}]}"#;
-        assert_eq!(spoken_in_chat(null.as_bytes()), None);
+        assert_eq!(spoken_in_chat(null.as_bytes(), &mut Shape::default()), None);
+    }
+
+    #[test]
+    fn an_event_is_seen_alike_whatever_came_before_it() {
+        let events = [
+            r#"{"id":"a","choices":[{"text":" the","finish_reason":null}],"usage":null}"#,
+            r#"{"id":"a","choices":[{"text":" a\"\\","finish_reason":null}],"usage":null}"#,
+            r#"{"id":"a","choices":[{"text":"","finish_reason":null}],"usage":null}"#,
+            r#"{"id":"a","choices":[{"text":null,"finish_reason":null}],"usage":null}"#,
+            r#"{"id":"a","choices":[{"text":5,"finish_reason":null}],"usage":null}"#,
+            r#"{"id":"a","choices":[{"text":"x","finish_reason":"stop"}],"usage":null}"#,
+            r#"{"id":"a","choices":[{"text":"x","text":"y","finish_reason":null}],"usage":null}"#,
+            r#"{"id":"a","choices":[{"text":"x"}],"choices":[{"finish_reason":null}],"usage":null}"#,
+            r#"{"id":"a","choices":[{"text":"x","finish_reason":null}],"usage":{}}"#,
+            r#"{"id":"b","choices":[{"text":"x","finish_reason":null}],"usage":null}"#,
+            r#"{"id":"a","choices":[{"text":"x","finish_reason":null}],"usage":null"#,
+            r#"{"id":"a","choices":[{"text":"x,"finish_reason":null}],"usage":null}"#,
+            r#"{"choices":[{"delta":{"content":"hi"}}]}"#,
+            r#"{"choices":[{"delta":{"content":"ho\n"}}]}"#,
+            r#"{"choices":[{"delta":{}}]}"#,
+            "",
+        ];
+        for look in [spoken_in_completion, spoken_in_chat] {
+            for (before, event) in events.iter().flat_map(|one| events.map(|other| (*one, other))) {
+                let alone = look(event.as_bytes(), &mut Shape::default());
+                let mut shape = Shape::default();
+                look(before.as_bytes(), &mut shape);
+                let after = look(event.as_bytes(), &mut shape);
+                assert_eq!(after, alone, "{event} after {before}");
+            }
+        }
     }
 }

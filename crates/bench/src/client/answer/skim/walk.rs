@@ -2,6 +2,8 @@
 
 /// Strings are looked at byte by byte up to here.
 const SHORT: usize = 24;
+/// Lists are looked at in blocks of this many bytes.
+const BLOCK: usize = 32;
 
 /// What is left to be walked over.
 pub(super) struct Walk<'a> {
@@ -60,6 +62,17 @@ impl<'a> Walk<'a> {
                 _ => from = at + 1,
             }
         }
+        self.string_from(from)
+    }
+
+    /// Passes over a string that is likely long: its raw content, escapes and all.
+    pub(super) fn long_string(&mut self) -> Option<&'a [u8]> {
+        self.byte(b'"')?;
+        self.string_from(0)
+    }
+
+    /// Passes over what is left of a string whose first bytes have been looked at.
+    fn string_from(&mut self, mut from: usize) -> Option<&'a [u8]> {
         loop {
             let at = from + memchr::memchr2(b'"', b'\\', &self.rest[from..])?;
             if self.rest[at] == b'"' {
@@ -75,8 +88,18 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn integer(&mut self) -> Option<u32> {
-        let value = self.value()?;
-        std::str::from_utf8(value).ok()?.parse().ok()
+        self.blanks();
+        let mut number = 0_u32;
+        let mut length = 0;
+        while let Some(digit) = self.rest.get(length).filter(|byte| byte.is_ascii_digit()) {
+            number = number
+                .checked_mul(10)?
+                .checked_add(u32::from(digit - b'0'))?;
+            length += 1;
+        }
+        self.rest = &self.rest[length..];
+        let ends = matches!(self.rest, [b',' | b'}' | b' ' | b'\t' | b'\n' | b'\r', ..]);
+        (length > 0 && ends).then_some(number)
     }
 
     pub(super) fn skip(&mut self) -> Option<()> {
@@ -112,12 +135,23 @@ impl<'a> Walk<'a> {
     /// Passes over a number or word, or, inside a container, over everything up to the next
     /// string or bracket.
     fn scalar(&mut self, depth: usize) -> Option<()> {
-        let ends = |byte: &u8| match byte {
-            b'"' | b'{' | b'[' | b'}' | b']' => true,
-            b',' | b' ' | b'\t' | b'\n' | b'\r' => depth == 0,
-            _ => false,
+        let opens_or_closes = |byte: &u8| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']');
+        let mut from = 0;
+        if depth > 0 {
+            // Lists of numbers are long: a whole block without an end is passed over at once.
+            let blocks = self.rest.chunks_exact(BLOCK);
+            let without = |block: &&[u8]| {
+                !block
+                    .iter()
+                    .fold(false, |found, byte| found | opens_or_closes(byte))
+            };
+            from = blocks.take_while(without).count() * BLOCK;
+        }
+        let ends = |byte: &u8| {
+            opens_or_closes(byte)
+                || depth == 0 && matches!(byte, b',' | b' ' | b'\t' | b'\n' | b'\r')
         };
-        let length = self.rest.iter().position(ends)?;
+        let length = from + self.rest[from..].iter().position(ends)?;
         self.rest = &self.rest[length..];
         (length > 0).then_some(())
     }
