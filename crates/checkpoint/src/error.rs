@@ -58,6 +58,16 @@ pub enum CheckpointError {
         /// The name asked for.
         name: String,
     },
+    /// The operating system refused, or the file has become shorter.
+    #[error("cannot read tensor {name} in {}", path.display())]
+    Tensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// What it said.
+        source: std::io::Error,
+    },
     /// A weight or a block's scale is infinite or not a number.
     #[error("tensor {name} has a weight or scale that is not finite, at element {element}")]
     NotFinite {

@@ -66,6 +66,17 @@ pub trait WeightSource: Send + Sync {
     /// The bytes of the tensor of this name, as its encoding and row order say.
     fn bytes(&self, name: &str) -> Result<&[u8], CheckpointError>;
 
+    /// Copies the bytes of one of [`Self::tensors`] from `offset` on; for those who touch every byte once and soon.
+    fn read(
+        &self,
+        tensor: &TensorInfo,
+        offset: usize,
+        out: &mut [u8],
+    ) -> Result<(), CheckpointError> {
+        out.copy_from_slice(&self.bytes(&tensor.name)?[offset..offset + out.len()]);
+        Ok(())
+    }
+
     /// True when the numbers mean nothing, so that a device may make up its own instead of reading them.
     fn is_invented(&self) -> bool {
         false

@@ -9,7 +9,7 @@ use ops::{
     AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, GatedActivation,
     GatedLinear, GatherRows, Graph, HostValues, HostWeight, Kernels, LateLinear, Linear,
     LinearAddNorm, LogProbs, NoTracer, NormState, OpError, Penalise, Readback, RmsNorm, Rope,
-    RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer, Weight, WeightFormat,
+    RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer, Weight, WeightFormat, WeightStream,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
@@ -23,6 +23,7 @@ use crate::library::{self, Absent};
 use crate::linear::{DeviceWeight, Float8Weight, Product, Products};
 use crate::module::{self, Function, Modules};
 use crate::transfer::{CudaReadback, CudaStaging};
+use crate::upload::CudaWeightStream;
 use crate::watch::Watch;
 use crate::{graph, memory};
 
@@ -155,6 +156,18 @@ impl CudaDevice {
         Ok(buffer)
     }
 
+    /// A weight of bf16 that lies in this buffer, row by row.
+    pub(crate) fn adopt_plain(
+        &self,
+        buffer: Buffer,
+        (rows, cols): (usize, usize),
+    ) -> Result<Weight, DeviceError> {
+        let bytes = buffer.bytes();
+        let weight = self.products.adopt(buffer, (rows, cols), self.max_rows)?;
+        let format = WeightFormat::Plain(DType::BF16);
+        Ok(Weight::new(rows, cols, format, bytes, Box::new(weight)))
+    }
+
     fn weight<'w>(&self, weight: &'w Weight) -> Result<&'w DeviceWeight, DeviceError> {
         weight
             .layout::<DeviceWeight>()
@@ -253,10 +266,11 @@ impl Device for CudaDevice {
                 "weights",
             )?,
         };
-        let bytes = buffer.bytes();
-        let weight = self.products.adopt(buffer, (rows, cols), self.max_rows)?;
-        let format = WeightFormat::Plain(DType::BF16);
-        Ok(Weight::new(rows, cols, format, bytes, Box::new(weight)))
+        self.adopt_plain(buffer, (rows, cols))
+    }
+
+    fn weight_stream(&self) -> Result<Option<Box<dyn WeightStream + '_>>, DeviceError> {
+        Ok(Some(Box::new(CudaWeightStream::new(self)?)))
     }
 
     fn invent_weight(
@@ -281,15 +295,7 @@ impl Device for CudaDevice {
         let grid = Grid::line(8 * self.info.units, 256);
         // SAFETY: the struct of the kernel; the buffer has so many elements.
         unsafe { launch(&self.context, self.invent, grid, &params) }?;
-        let bytes = buffer.bytes();
-        let weight = self.products.adopt(buffer, (rows, cols), self.max_rows)?;
-        Ok(Some(Weight::new(
-            rows,
-            cols,
-            format,
-            bytes,
-            Box::new(weight),
-        )))
+        self.adopt_plain(buffer, (rows, cols)).map(Some)
     }
 
     fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {

@@ -20,6 +20,7 @@ mod memory;
 mod module;
 mod tensor_map;
 mod transfer;
+mod upload;
 mod watch;
 
 pub use device::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use checkpoint::CheckpointError;
 use checkpoint::gguf::GgufError;
-use ops::DeviceError;
+use ops::{DeviceError, RowsError, StreamError};
 
 /// A description of a model that we cannot follow.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +110,9 @@ pub enum LoadError {
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// Rows that were read for the device.
+    #[error(transparent)]
+    Rows(RowsError),
     /// A tensor whose elements cannot be read.
     #[error("tensor {name}: {message}")]
     Tensor {
@@ -136,4 +139,13 @@ pub enum LoadError {
         /// One of them.
         first: String,
     },
+}
+
+impl From<StreamError> for LoadError {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Device(error) => Self::Device(error),
+            StreamError::Rows(error) => Self::Rows(error),
+        }
+    }
 }

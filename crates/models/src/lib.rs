@@ -21,6 +21,7 @@ mod scales;
 mod spec;
 mod stack;
 mod step;
+mod streamed;
 
 pub use config::{spec_from_config, spec_from_gguf};
 pub use dummy::DummyWeights;

@@ -2,12 +2,13 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use checkpoint::{CheckpointError, Encoding, TensorInfo, WeightSource, check_finite, widen};
-use ops::{Device, DeviceError, Weight, WeightFormat};
+use ops::{Device, DeviceError, Weight, WeightFormat, WeightStream};
 use tensor::{Buffer, DType};
 
 use crate::layer::{Embedding, Norm, Projection};
 use crate::scales::{self, Grid};
 use crate::stack::{Part, Stack, Stored};
+use crate::streamed::Streamed;
 use crate::{LoadError, Quantisation, format};
 
 /// Told how many bytes of the checkpoint have been loaded, of how many.
@@ -17,6 +18,7 @@ pub type Progress<'a> = dyn FnMut(usize, usize) + 'a;
 pub(crate) struct Loader<'a> {
     source: &'a dyn WeightSource,
     device: &'a dyn Device,
+    stream: Option<Box<dyn WeightStream + 'a>>,
     quantisation: &'a Quantisation,
     progress: RefCell<&'a mut Progress<'a>>,
     read: RefCell<BTreeSet<&'a str>>,
@@ -32,22 +34,24 @@ impl<'a> Loader<'a> {
         device: &'a dyn Device,
         quantisation: &'a Quantisation,
         progress: &'a mut Progress<'a>,
-    ) -> Self {
+    ) -> Result<Self, LoadError> {
         let sizes = source.tensors().iter().map(|tensor| tensor.range.len());
-        Self {
+        let stream = if source.is_invented() {
+            None
+        } else {
+            device.weight_stream()?
+        };
+        Ok(Self {
             source,
             device,
+            stream,
             quantisation,
             progress: RefCell::new(progress),
             read: RefCell::default(),
             changed: RefCell::default(),
             done: RefCell::new(0),
             total: sizes.sum(),
-        }
-    }
-
-    pub(crate) fn device(&self) -> &dyn Device {
-        self.device
+        })
     }
 
     /// Matrices of equal width, side by side: one weight for each run of equal formats.
@@ -145,7 +149,11 @@ impl<'a> Loader<'a> {
     }
 
     fn weight(&self, stack: &Stack<'_>) -> Result<Weight, LoadError> {
-        let weight = self.device.load_weight(stack.read()?)?;
+        let rows = Streamed::new(self.source, stack);
+        let weight = match (&self.stream, rows) {
+            (Some(stream), Some(rows)) => stream.load(&rows)?,
+            _ => self.device.load_weight(stack.read()?)?,
+        };
         for part in &stack.parts {
             self.count(part.stored.tensor);
         }
@@ -256,7 +264,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Fails when tensors are left over that no part of the model asked for.
-    pub(crate) fn finish(&self, derived: &[&str]) -> Result<(), LoadError> {
+    pub(crate) fn finish(self, derived: &[&str]) -> Result<(), LoadError> {
         let read = self.read.borrow();
         let names = self
             .source

@@ -32,7 +32,7 @@ pub(crate) struct Stack<'a> {
 
 /// One row of a stack, where the file has it.
 #[derive(Clone, Copy)]
-struct StoredRow<'a> {
+pub(crate) struct StoredRow<'a> {
     tensor: &'a TensorInfo,
     /// Its place in the file's order.
     row: usize,
@@ -43,7 +43,7 @@ struct StoredRow<'a> {
 impl<'a> Stack<'a> {
     /// Reads everything, on as many threads as there are cores; a weight that is not finite is an error.
     pub(crate) fn read(&self) -> Result<HostWeight<'a>, LoadError> {
-        let cols = self.parts[0].stored.tensor.shape[1];
+        let cols = self.cols();
         let rows: Vec<StoredRow<'_>> = self.parts.iter().flat_map(Part::rows).collect();
         let values = match self.format {
             WeightFormat::Affine { bits, group } => {
@@ -68,24 +68,35 @@ impl<'a> Stack<'a> {
     /// The file's own bytes, when they are already what is wanted.
     fn as_stored(&self, dtype: DType) -> Option<&'a [u8]> {
         match self.parts.as_slice() {
-            [Part { stored, .. }]
-                if stored.tensor.encoding == Encoding::Plain(dtype)
-                    && stored.tensor.row_order == RowOrder::Plain =>
-            {
-                Some(stored.bytes)
-            }
+            [part] if part.is_stored_as(dtype) => Some(part.stored.bytes),
             _ => None,
         }
     }
 
-    /// Codes and scales of files, or wider numbers rounded to codes with a scale a row.
-    fn float8(&self, rows: &[StoredRow<'_>], cols: usize) -> Result<Float8Rows<'a>, LoadError> {
+    /// Blocks and scales of files, without codes; none where wider numbers are to be rounded.
+    pub(crate) fn grid(&self) -> Option<Float8Rows<'static>> {
         let grids: Option<Vec<(usize, &Grid)>> = self
             .parts
             .iter()
             .map(|part| Some((part.stored.tensor.shape[0], part.grid.as_ref()?)))
             .collect();
-        let Some(grids) = grids else {
+        Some(below_each_other(&grids?, self.cols()))
+    }
+
+    /// Rows of all parts.
+    pub(crate) fn rows(&self) -> usize {
+        let rows = self.parts.iter().map(|part| part.stored.tensor.shape[0]);
+        rows.sum()
+    }
+
+    /// Columns of every part.
+    pub(crate) fn cols(&self) -> usize {
+        self.parts[0].stored.tensor.shape[1]
+    }
+
+    /// Codes and scales of files, or wider numbers rounded to codes with a scale a row.
+    fn float8(&self, rows: &[StoredRow<'_>], cols: usize) -> Result<Float8Rows<'a>, LoadError> {
+        let Some(grid) = self.grid() else {
             return quantised(rows, cols);
         };
         let codes = match self.as_stored(DType::F8E4M3) {
@@ -95,41 +106,62 @@ impl<'a> Stack<'a> {
             }
             None => Cow::Owned(plain(rows, cols, DType::F8E4M3)?),
         };
-        Ok(Float8Rows {
-            codes,
-            ..below_each_other(&grids, cols)
-        })
+        Ok(Float8Rows { codes, ..grid })
     }
 }
 
 impl Part<'_> {
+    /// True when the file has it row by row in this type.
+    pub(crate) fn is_stored_as(&self, dtype: DType) -> bool {
+        let tensor = self.stored.tensor;
+        tensor.encoding == Encoding::Plain(dtype) && tensor.row_order == RowOrder::Plain
+    }
+
     /// Its rows, in the order that its name promises.
     fn rows(&self) -> impl Iterator<Item = StoredRow<'_>> {
+        (0..self.stored.tensor.shape[0]).map(|row| self.row(row))
+    }
+
+    /// A row by its place in the order that its name promises.
+    pub(crate) fn row(&self, row: usize) -> StoredRow<'_> {
         let Stored { tensor, bytes } = self.stored;
-        let grid = self.grid.as_ref();
-        let rows = tensor.shape[0];
-        let row_bytes = bytes.len() / rows.max(1);
-        (0..rows).map(move |row| {
-            let row = tensor.row_order.stored_row(row);
-            StoredRow {
-                tensor,
-                row,
-                bytes: &bytes[row * row_bytes..(row + 1) * row_bytes],
-                grid,
-            }
-        })
+        let row_bytes = bytes.len() / tensor.shape[0];
+        let row = tensor.row_order.stored_row(row);
+        StoredRow {
+            tensor,
+            row,
+            bytes: &bytes[row * row_bytes..(row + 1) * row_bytes],
+            grid: self.grid.as_ref(),
+        }
     }
 }
 
 impl StoredRow<'_> {
     fn check(&self) -> Result<(), LoadError> {
-        match first_not_finite(self.tensor.encoding, self.bytes) {
-            None => Ok(()),
-            Some(element) => Err(LoadError::Checkpoint(CheckpointError::NotFinite {
-                name: self.tensor.name.clone(),
-                element: self.row * self.tensor.shape[1] + element,
-            })),
+        check_rows(self.tensor, self.row, self.bytes)
+    }
+
+    /// Writes its numbers as elements of a type; those that are codes already keep their scales.
+    pub(crate) fn write(&self, dtype: DType, out: &mut [u8]) -> Result<(), LoadError> {
+        self.check()?;
+        if self.tensor.encoding == Encoding::Plain(dtype) {
+            out.copy_from_slice(self.bytes);
+            return Ok(());
         }
+        round(&self.numbers()?, dtype, out);
+        Ok(())
+    }
+
+    /// Writes its numbers as eight-bit floats and tells their scale.
+    pub(crate) fn quantise(&self, codes: &mut [u8]) -> Result<f32, LoadError> {
+        self.check()?;
+        Ok(float8::quantise_row(&self.numbers()?, codes))
+    }
+
+    fn numbers(&self) -> Result<Vec<f32>, LoadError> {
+        let mut numbers = vec![0.0; self.tensor.shape[1]];
+        self.widen(&mut numbers)?;
+        Ok(numbers)
     }
 
     fn widen(&self, out: &mut [f32]) -> Result<(), LoadError> {
@@ -144,6 +176,17 @@ impl StoredRow<'_> {
             name: self.tensor.name.clone(),
             message: error.to_string(),
         })
+    }
+}
+
+/// Fails when rows of a tensor, from `first` of the file's order on, hold something that is not finite.
+pub(crate) fn check_rows(tensor: &TensorInfo, first: usize, bytes: &[u8]) -> Result<(), LoadError> {
+    match first_not_finite(tensor.encoding, bytes) {
+        None => Ok(()),
+        Some(element) => Err(LoadError::Checkpoint(CheckpointError::NotFinite {
+            name: tensor.name.clone(),
+            element: first * tensor.shape[1] + element,
+        })),
     }
 }
 
@@ -267,17 +310,7 @@ fn plain(rows: &[StoredRow<'_>], cols: usize, dtype: DType) -> Result<Vec<u8>, L
         elements: &mut bytes,
         width,
     };
-    each_row(rows, out, |row, out| {
-        row.check()?;
-        if row.tensor.encoding == Encoding::Plain(dtype) {
-            out.elements.copy_from_slice(row.bytes);
-            return Ok(());
-        }
-        let mut numbers = vec![0.0; cols];
-        row.widen(&mut numbers)?;
-        round(&numbers, dtype, out.elements);
-        Ok(())
-    })?;
+    each_row(rows, out, |row, out| row.write(dtype, out.elements))?;
     Ok(bytes)
 }
 
@@ -297,10 +330,7 @@ fn quantised(rows: &[StoredRow<'_>], cols: usize) -> Result<Float8Rows<'static>,
         (),
     );
     each_row(rows, out, |row, (codes, scale, ())| {
-        row.check()?;
-        let mut numbers = vec![0.0; cols];
-        row.widen(&mut numbers)?;
-        scale.elements[0] = float8::quantise_row(&numbers, codes.elements);
+        scale.elements[0] = row.quantise(codes.elements)?;
         Ok(())
     })?;
     Ok(Float8Rows {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tensor::{Buffer, DType, View};
 
-use crate::{DeviceError, HostWeight, Kernels, OpError, Weight, WeightFormat};
+use crate::{DeviceError, HostWeight, Kernels, OpError, Weight, WeightFormat, WeightStream};
 
 /// Facts about a device that configuration is resolved against.
 #[derive(Clone, Debug)]
@@ -60,6 +60,11 @@ pub trait Device: Send {
 
     /// Brings a weight into the device's layout.
     fn load_weight(&self, weight: HostWeight<'_>) -> Result<Weight, DeviceError>;
+
+    /// A way in for weights that are read while they are copied; none where weights are best brought whole.
+    fn weight_stream(&self) -> Result<Option<Box<dyn WeightStream + '_>>, DeviceError> {
+        Ok(None)
+    }
 
     /// Makes up a weight of small random numbers where it will lie, equal ones for equal seeds; `None` where the host has
     /// to bring them.

@@ -15,6 +15,7 @@ pub mod op;
 mod reference;
 pub mod rng;
 pub mod weight;
+mod weight_stream;
 
 pub use batch::{Heads, KvCache, RaggedBatch};
 pub use device::{
@@ -30,6 +31,7 @@ pub use op::{
 };
 pub use reference::ReferenceDevice;
 pub use weight::{AffineRows, Float8Rows, HostValues, HostWeight, Weight, WeightFormat};
+pub use weight_stream::{RowsError, StreamError, WeightRows, WeightStream};
 
 /// One method per op. Every implementation calls `op.check()` first and writes only the destinations.
 ///

@@ -26,6 +26,17 @@ pub enum WeightFormat {
     },
 }
 
+impl WeightFormat {
+    /// Bytes of so many numbers, without scales and minimums.
+    pub fn bytes_of(self, numbers: usize) -> usize {
+        match self {
+            Self::Plain(dtype) => numbers * dtype.size(),
+            Self::Affine { bits, .. } => (numbers * usize::from(bits)).div_ceil(8),
+            Self::Float8 { .. } => numbers,
+        }
+    }
+}
+
 impl std::fmt::Display for WeightFormat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

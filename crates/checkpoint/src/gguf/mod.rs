@@ -109,4 +109,13 @@ impl WeightSource for GgufSource {
     fn bytes(&self, name: &str) -> Result<&[u8], CheckpointError> {
         Ok(&self.file.bytes()[self.table.expect(name)?.range.clone()])
     }
+
+    fn read(
+        &self,
+        tensor: &TensorInfo,
+        offset: usize,
+        out: &mut [u8],
+    ) -> Result<(), CheckpointError> {
+        self.file.read(tensor, offset, out)
+    }
 }

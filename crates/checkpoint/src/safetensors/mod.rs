@@ -160,6 +160,15 @@ impl WeightSource for SafetensorsSource {
         let tensor = self.table.expect(name)?;
         Ok(&self.files[tensor.file].bytes()[tensor.range.clone()])
     }
+
+    fn read(
+        &self,
+        tensor: &TensorInfo,
+        offset: usize,
+        out: &mut [u8],
+    ) -> Result<(), CheckpointError> {
+        self.files[tensor.file].read(tensor, offset, out)
+    }
 }
 
 /// Files are mapped in the order of the index's keys, so that a tensor's file number is its shard's place there.

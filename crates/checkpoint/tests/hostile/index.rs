@@ -60,6 +60,26 @@ fn two_shards_are_read_as_one_checkpoint() {
 }
 
 #[test]
+fn tensors_are_read_in_pieces_and_a_file_that_became_shorter_is_named() {
+    let folder = folder(r#"{"a":"one.safetensors","b":"two.safetensors"}"#);
+    let checkpoint = open(folder.path()).expect("two good shards");
+    let source = checkpoint.weights();
+    let tensor = source.find("b").expect("present");
+    let (whole, mut piece) = (source.bytes("b").expect("present"), [0; 3]);
+    source.read(tensor, 4, &mut piece).expect("bytes in range");
+    assert_eq!(piece, whole[4..7]);
+    let path = folder.path().join("two.safetensors");
+    let file = std::fs::File::options().write(true).open(&path);
+    let length = file.and_then(|file| file.set_len(tensor.range.start as u64 + 5));
+    length.expect("a shorter file");
+    let error = source.read(tensor, 4, &mut piece).expect_err("too short");
+    assert_eq!(
+        error.to_string(),
+        format!("cannot read tensor b in {}", path.display())
+    );
+}
+
+#[test]
 fn an_index_that_does_not_fit_its_files_is_refused() {
     let outside = |name: &str| {
         format!(

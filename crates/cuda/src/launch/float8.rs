@@ -1,7 +1,7 @@
 //! Weights of eight-bit floats: loaded, made up, looked up.
 
 use ops::{DeviceError, Embed, Float8Rows, OpError, Weight, WeightFormat};
-use tensor::DType;
+use tensor::{Buffer, DType};
 
 use crate::device::CudaDevice;
 use crate::linear::{Float8Weight, ScaleGrid};
@@ -22,6 +22,17 @@ impl CudaDevice {
         format: WeightFormat,
     ) -> Result<Weight, DeviceError> {
         let brought = self.upload(&rows.codes, "weights on their way")?;
+        self.adopt_codes(brought, shape, rows, format)
+    }
+
+    /// A weight of codes that lie in this buffer as files have them, with the scales of `rows`.
+    pub(crate) fn adopt_codes(
+        &self,
+        brought: Buffer,
+        shape: (usize, usize),
+        rows: &Float8Rows<'_>,
+        format: WeightFormat,
+    ) -> Result<Weight, DeviceError> {
         let codes = self.products.arrange_float8(&brought, shape)?;
         drop(brought);
         self.adopt_float8(shape, codes, rows, format)
@@ -52,7 +63,7 @@ impl CudaDevice {
     fn adopt_float8(
         &self,
         shape: (usize, usize),
-        codes: tensor::Buffer,
+        codes: Buffer,
         rows: &Float8Rows<'_>,
         format: WeightFormat,
     ) -> Result<Weight, DeviceError> {

@@ -63,7 +63,7 @@ impl Decoder {
         progress: &mut Progress<'_>,
     ) -> Result<Self, LoadError> {
         let mut progress = |done, total| progress(done, total);
-        let loader = Loader::new(source, device, &spec.quantisation, &mut progress);
+        let loader = Loader::new(source, device, &spec.quantisation, &mut progress)?;
         let embedding = loader.embedding("model.embed_tokens", spec.vocabulary, spec.hidden)?;
         let layers = (0..spec.layers)
             .map(|layer| Layer::load(&loader, layer, &spec))
@@ -79,7 +79,7 @@ impl Decoder {
         let head_too: &[&str] = if spec.tied { &["lm_head.weight"] } else { &[] };
         loader.finish(&[&DERIVED, head_too].concat())?;
         let angles = spec.rope.table(options.max_positions);
-        let rope = loader.device().load_values(&angles, DType::F32)?;
+        let rope = device.load_values(&angles, DType::F32)?;
         Ok(Self {
             spec,
             embedding,

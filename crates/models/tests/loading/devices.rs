@@ -1,33 +1,52 @@
-//! A device that takes only some formats.
+//! A device that takes only some formats, whole or in pieces.
 
 use std::cell::RefCell;
+use std::sync::Mutex;
 
 use ops::{
-    Device, DeviceError, DeviceInfo, HostWeight, Kernels, Readback, ReferenceDevice, Staging,
-    Weight, WeightFormat,
+    Device, DeviceError, DeviceInfo, Float8Rows, HostValues, HostWeight, Kernels, Readback,
+    ReferenceDevice, Staging, StreamError, Weight, WeightFormat, WeightRows, WeightStream,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
 /// The reference with fewer formats; remembers every number it was given.
 pub(crate) struct Narrow {
     inner: ReferenceDevice,
+    info: DeviceInfo,
     formats: Vec<WeightFormat>,
+    /// Rows of a piece where weights come in pieces.
+    piece: Option<usize>,
     pub(crate) loaded: RefCell<Vec<f32>>,
 }
 
 impl Narrow {
     pub(crate) fn new(formats: &[WeightFormat]) -> Self {
+        let inner = ReferenceDevice::default();
         Self {
-            inner: ReferenceDevice::default(),
+            info: inner.info().clone(),
+            inner,
             formats: formats.to_vec(),
+            piece: None,
             loaded: RefCell::default(),
         }
+    }
+
+    /// The formats of GPUs; weights come whole, or in pieces of so many rows.
+    pub(crate) fn gpu(piece: Option<usize>) -> Self {
+        let mut device = Self::new(&[
+            WeightFormat::Plain(DType::BF16),
+            WeightFormat::Float8 { group: 0 },
+            WeightFormat::Float8 { group: 128 },
+        ]);
+        device.info.activation = DType::BF16;
+        device.piece = piece;
+        device
     }
 }
 
 impl Device for Narrow {
     fn info(&self) -> &DeviceInfo {
-        self.inner.info()
+        &self.info
     }
 
     fn kernels(&self) -> &dyn Kernels {
@@ -53,6 +72,16 @@ impl Device for Narrow {
         self.inner.load_weight(weight)
     }
 
+    fn weight_stream(&self) -> Result<Option<Box<dyn WeightStream + '_>>, DeviceError> {
+        Ok(self.piece.map(|piece| {
+            let stream: Box<dyn WeightStream> = Box::new(Pieces {
+                device: self,
+                piece,
+            });
+            stream
+        }))
+    }
+
     fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {
         self.inner.load_values(values, dtype)
     }
@@ -67,5 +96,48 @@ impl Device for Narrow {
 
     fn copy(&self, from: View<'_>, to: ViewMut<'_>) -> Result<(), DeviceError> {
         self.inner.copy(from, to)
+    }
+}
+
+/// Takes pieces on two threads, the last piece first.
+struct Pieces<'d> {
+    device: &'d Narrow,
+    piece: usize,
+}
+
+impl WeightStream for Pieces<'_> {
+    fn load(&self, rows: &dyn WeightRows) -> Result<Weight, StreamError> {
+        let ((count, cols), format, piece) = (rows.shape(), rows.format(), self.piece);
+        let width = format.bytes_of(cols);
+        let mut bytes = vec![0xff; count * width];
+        let pieces = Mutex::new(bytes.chunks_mut(piece * width).enumerate().rev());
+        let carry = || {
+            loop {
+                let next = pieces.lock().expect("nobody panics").next();
+                let Some((index, out)) = next else {
+                    return Ok(());
+                };
+                let first = index * piece;
+                rows.write(first..first + out.len() / width, out)?;
+            }
+        };
+        std::thread::scope(|scope| {
+            let other = scope.spawn(carry);
+            carry().and(other.join().expect("nobody panics"))
+        })
+        .map_err(StreamError::Rows)?;
+        let values = match format {
+            WeightFormat::Plain(dtype) => HostValues::Plain(dtype, bytes.into()),
+            _ => HostValues::Float8(Float8Rows {
+                codes: bytes.into(),
+                ..rows.scales()
+            }),
+        };
+        let weight = HostWeight {
+            rows: count,
+            cols,
+            values,
+        };
+        Ok(self.device.load_weight(weight)?)
     }
 }

@@ -5,4 +5,5 @@ mod devices;
 mod dummy;
 mod float8;
 mod narrow;
+mod streamed;
 mod weights;
