@@ -29,6 +29,8 @@ GAUGES = [
     "new_token_ratio",
     "is_cuda_graph",
     "utilization",
+    "engine_startup_time",
+    "engine_load_weights_time",
 ]
 COUNTERS = [
     "prompt_tokens",

@@ -43,17 +43,26 @@ sanitize() {
   wait
 }
 
+# writes five gigabytes where files go
+loading() {
+  local folder
+  folder=$(mktemp -d)
+  part loading 60 ./gpu_goldens --loading "$folder" "${libraries[@]}"
+  rm -rf "$folder"
+}
+
 profile() {
   part profile 40 ncu --clock-control none --kernel-name 'regex:attend_' --section SpeedOfLight --section WarpStateStats \
     ./prove "${libraries[@]}" profile
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,temperature.gpu --format=csv,noheader >"$logs/machine" 2>&1
-[ $# -eq 0 ] && set -- check attention decode layers products fp8 small sanitize
+[ $# -eq 0 ] && set -- check attention decode layers products fp8 small loading sanitize
 for word in "$@"; do
   case $word in
     check) check ;;
     sanitize) sanitize ;;
+    loading) loading ;;
     profile) profile ;;
     small | attention | decode | products | layers) prove "$word" 70 "$word" ;;
     fp8) prove fp8 120 fp8 ;;
@@ -67,6 +76,6 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine layers in-turn own library fp8 small attention decode conformance attention-check graphs goldens memcheck racecheck summary; do
+for log in machine layers in-turn own library fp8 small loading attention decode conformance attention-check graphs goldens memcheck racecheck summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done

@@ -1,10 +1,12 @@
-//! How far a long piece of work is, on standard error: a bar on a terminal, two lines elsewhere.
+//! How far a long piece of work is, on standard error: a bar on a terminal, a few lines elsewhere.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 use std::time::{Duration, Instant};
 
 const BAR: usize = 24;
 const REDRAW: Duration = Duration::from_millis(80);
+/// Time between two lines of the log.
+const LINE: Duration = Duration::from_secs(1);
 
 /// Draws one bar at a time.
 #[derive(Debug)]
@@ -32,12 +34,18 @@ impl Bar {
         }
     }
 
-    /// The same, silent where there is no terminal.
+    /// The same; where there is no terminal, silent unless the work takes long.
     pub(crate) fn quiet() -> Self {
         Self {
             quiet: true,
             ..Self::new()
         }
+    }
+
+    /// True when the log should hear of long work that nobody sees a bar of.
+    fn is_due(&self, now: Instant) -> bool {
+        let last = self.drawn.unwrap_or(self.started);
+        self.quiet && !self.terminal && now.duration_since(last) >= LINE
     }
 
     fn draw(&mut self, end: &str) {
@@ -64,6 +72,10 @@ impl hub::Progress for Bar {
         self.done = done;
         if self.terminal && self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW) {
             self.draw("");
+        } else if self.is_due(Instant::now()) {
+            self.drawn = Some(Instant::now());
+            let (what, amount) = (&self.what, amount(done, self.total, self.started.elapsed()));
+            tracing::info!("{what}: {amount}");
         }
     }
 
@@ -86,20 +98,37 @@ impl hub::Progress for Bar {
 }
 
 fn line(what: &str, done: u64, total: Option<u64>, elapsed: Duration) -> String {
-    let rate = done as f64 / elapsed.as_secs_f64().max(1e-3);
-    let rate = size(rate as u64);
+    let amount = amount(done, total, elapsed);
     let Some(total) = total.filter(|total| *total > 0) else {
-        return format!("{what} {} {rate}/s", size(done));
+        return format!("{what} {amount}");
     };
-    let share = (done as f64 / total as f64).min(1.0);
-    let filled = (share * BAR as f64) as usize;
+    let filled = (share(done, total) * BAR as f64) as usize;
     let bar = format!("{}{}", "#".repeat(filled), ".".repeat(BAR - filled));
-    format!(
-        "{what} [{bar}] {:3.0}% {} of {} {rate}/s",
-        share * 100.0,
-        size(done),
-        size(total)
-    )
+    format!("{what} [{bar}] {amount}")
+}
+
+/// How much is done, of how much, and how fast.
+fn amount(done: u64, total: Option<u64>, elapsed: Duration) -> String {
+    let rate = rate(done, elapsed);
+    match total.filter(|total| *total > 0) {
+        None => format!("{} {rate}", size(done)),
+        Some(total) => format!(
+            "{:3.0}% {} of {} {rate}",
+            share(done, total) * 100.0,
+            size(done),
+            size(total)
+        ),
+    }
+}
+
+fn share(done: u64, total: u64) -> f64 {
+    (done as f64 / total as f64).min(1.0)
+}
+
+/// Bytes a second for people.
+pub(crate) fn rate(bytes: u64, elapsed: Duration) -> String {
+    let rate = bytes as f64 / elapsed.as_secs_f64().max(1e-3);
+    format!("{}/s", size(rate as u64))
 }
 
 /// Bytes for people: decimal units, as download tools use.

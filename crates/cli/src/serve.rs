@@ -205,6 +205,7 @@ fn server_config(
         health: env.health,
         server_args: server_args(args, local, started),
         memory_usage: memory_usage(started),
+        start_times: started.times,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
 }

@@ -1,7 +1,8 @@
 //! From arguments to a running engine.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::time::Instant;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use engine::{EngineHandle, EngineThread, StepFloor};
@@ -10,6 +11,7 @@ use flags::Parsed;
 use hub::{LocalModel, Progress as _};
 use models::{LoadError, LoadOptions, Model, ModelSpec};
 use ops::{Device, DeviceError, DeviceInfo, OpError};
+use server::StartTimes;
 
 use crate::args::ServerArgs;
 use crate::device;
@@ -17,7 +19,7 @@ use crate::env::Env;
 use crate::language::Language;
 use crate::launch::{Circumstances, ConfigError, Launch, Shortfall, estimate_scratch, resolve};
 use crate::opened::Opened;
-use crate::progress::Bar;
+use crate::progress::{self, Bar};
 
 /// An engine that takes requests, and what it is made of.
 pub(crate) struct Started {
@@ -33,6 +35,8 @@ pub(crate) struct Started {
     pub(crate) launch: Launch,
     /// What its memory went to.
     pub(crate) memory: MemoryPlan,
+    /// How long that took.
+    pub(crate) times: StartTimes,
 }
 
 /// Resolves the settings of a model that is not loaded yet, with an estimate of its work space.
@@ -57,12 +61,14 @@ pub(crate) fn plan_on(
 
 /// Loads the model and starts the engine, logging each stage.
 pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<Started> {
+    let began = Instant::now();
     let opened = Opened::open(&local.path, load_format(args), quantization(args))?;
     let Loaded {
         device,
         model,
         language,
         seed,
+        weights,
     } = load(args, &opened, local, env)?;
     let spec = ModelSpec {
         end_tokens: end_tokens(&opened.spec, language.as_ref()),
@@ -107,6 +113,10 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
         spec,
         launch,
         memory,
+        times: StartTimes {
+            engine: began.elapsed(),
+            weights,
+        },
     })
 }
 
@@ -116,6 +126,8 @@ struct Loaded {
     model: Box<dyn Model>,
     language: Option<Language>,
     seed: u64,
+    /// How long the weights took.
+    weights: Duration,
 }
 
 /// Device and weights on this thread and the tokenizer on another: all take a good part of a second.
@@ -136,13 +148,14 @@ fn load(
         for notice in &plan.notices {
             tracing::warn!("{notice}");
         }
-        let model = load_weights(opened, device.as_ref(), &plan)?;
+        let (model, weights) = load_weights(opened, &local.path, device.as_ref(), &plan)?;
         let language = language.map(|thread| thread.join().expect("text loading does not panic"));
         Ok(Loaded {
             device,
             model,
             language: language.transpose()?,
             seed: plan.engine.random_seed,
+            weights,
         })
     })
 }
@@ -155,11 +168,13 @@ fn explained(error: DeviceError, launch: &Launch) -> anyhow::Error {
     }
 }
 
+/// Also tells how long that took.
 fn load_weights(
     opened: &Opened,
+    path: &Path,
     device: &dyn Device,
     plan: &Launch,
-) -> anyhow::Result<Box<dyn Model>> {
+) -> anyhow::Result<(Box<dyn Model>, Duration)> {
     let began = Instant::now();
     let free = device.info().memory_free;
     tracing::info!("Load weight begin. avail mem={:.2} GB", gib(free));
@@ -175,7 +190,8 @@ fn load_weights(
         models::load(spec, opened.source(), device, options, &mut progress).map_err(|error| {
             match error {
                 LoadError::Device(error) => explained(error, plan),
-                other => other.into(),
+                other => anyhow::Error::new(other)
+                    .context(format!("cannot load the weights at {}", path.display())),
             }
         })?;
     bar.finish();
@@ -187,8 +203,15 @@ fn load_weights(
         gib(free.saturating_sub(used)),
         gib(used)
     );
-    tracing::info!("weights loaded in {:.2} s", began.elapsed().as_secs_f64());
-    Ok(model)
+    let took = began.elapsed();
+    let read = opened.checkpoint().map(|_| {
+        let bytes = inventory.file_bytes as u64;
+        let rate = progress::rate(bytes, took);
+        format!(", {} of files at {rate}", progress::size(bytes))
+    });
+    let read = read.unwrap_or_default();
+    tracing::info!("weights loaded in {:.2} s{read}", took.as_secs_f64());
+    Ok((model, took))
 }
 
 /// What a generating step reads: all weights but a table that is only looked up in, and keys and values.

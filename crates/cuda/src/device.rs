@@ -146,6 +146,18 @@ impl CudaDevice {
         self.products.describe_float8(outputs, inputs)
     }
 
+    /// The elements of a weight of bf16 as they lie in memory; for proofs.
+    pub fn read_weight(&self, weight: &Weight) -> Result<Vec<u8>, DeviceError> {
+        let buffer = &self.weight(weight)?.buffer;
+        self.context.synchronise()?;
+        let mut bytes = vec![0; buffer.bytes()];
+        let (to, from) = (bytes.as_mut_ptr().cast(), buffer.address());
+        // SAFETY: both sides have so many bytes; the copy is done when the call returns.
+        let result = unsafe { sys::cuMemcpyDtoH_v2(to, from as sys::CUdeviceptr, bytes.len()) };
+        check(result, "reading weights")?;
+        Ok(bytes)
+    }
+
     pub(crate) fn upload(&self, bytes: &[u8], what: &'static str) -> Result<Buffer, DeviceError> {
         let buffer = memory::allocate(&self.context, bytes.len(), what)?;
         self.context.synchronise()?;

@@ -38,8 +38,19 @@ pub struct ServerConfig {
     pub server_args: Map<String, Value>,
     /// Gigabytes by use, for `/server_info`.
     pub memory_usage: Map<String, Value>,
+    /// How long it took until the engine could take requests.
+    pub start_times: StartTimes,
     /// Our version.
     pub version: String,
+}
+
+/// How long parts of the start took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StartTimes {
+    /// From nothing to an engine that takes requests.
+    pub engine: Duration,
+    /// Weights alone, from files to the device.
+    pub weights: Duration,
 }
 
 /// What is known about the model.

@@ -30,7 +30,9 @@ mod state;
 mod stream;
 mod warmup;
 
-pub use config::{HealthCheck, ModelFacts, NativeStream, RequestLog, ServerConfig, Warmup};
+pub use config::{
+    HealthCheck, ModelFacts, NativeStream, RequestLog, ServerConfig, StartTimes, Warmup,
+};
 pub use error::ServerError;
 pub use pipeline::TextPipeline;
 pub use run::{Server, run};

@@ -33,7 +33,7 @@ impl State {
         text: Option<TextPipeline>,
     ) -> Self {
         Self {
-            metrics: Arc::new(Metrics::new(&config.served_model_name)),
+            metrics: Arc::new(Metrics::new(&config.served_model_name, config.start_times)),
             config,
             engine,
             text: text.map(Arc::new),

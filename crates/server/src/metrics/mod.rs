@@ -10,6 +10,8 @@ use engine::EngineStats;
 pub(crate) use exposition::Exposition;
 use histogram::Histogram;
 
+use crate::config::StartTimes;
+
 /// The type of an exposition.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -43,6 +45,7 @@ const RETRACTIONS: &[f64] = &[
 #[derive(Debug)]
 pub(crate) struct Metrics {
     model_name: String,
+    start_times: StartTimes,
     prompt_tokens: AtomicU64,
     generation_tokens: AtomicU64,
     cached_tokens: AtomicU64,
@@ -76,9 +79,10 @@ pub(crate) struct FinishedSequence {
 }
 
 impl Metrics {
-    pub(crate) fn new(model_name: &str) -> Self {
+    pub(crate) fn new(model_name: &str, start_times: StartTimes) -> Self {
         Self {
             model_name: model_name.to_owned(),
+            start_times,
             prompt_tokens: AtomicU64::new(0),
             generation_tokens: AtomicU64::new(0),
             cached_tokens: AtomicU64::new(0),
@@ -132,6 +136,7 @@ impl Metrics {
         ];
         let mut out = Exposition::new("sglang:", &labels);
         gauges(&mut out, stats, room);
+        start_gauges(&mut out, self.start_times);
         let counters = [
             (
                 "prompt_tokens_total",
@@ -265,15 +270,41 @@ fn gauges(out: &mut Exposition, stats: &EngineStats, room: Room) {
     }
 }
 
+fn start_gauges(out: &mut Exposition, times: StartTimes) {
+    let gauges = [
+        (
+            "engine_startup_time",
+            "The time taken for the engine to start up.",
+            times.engine,
+        ),
+        (
+            "engine_load_weights_time",
+            "The time taken for the engine to load weights.",
+            times.weights,
+        ),
+    ];
+    for (name, help, time) in gauges {
+        out.gauge(name, help, time.as_secs_f64());
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use expect_test::expect;
 
     use super::*;
 
     #[test]
     fn requests_are_counted_and_timed() {
-        let metrics = Metrics::new("a \"model\"");
+        let metrics = Metrics::new(
+            "a \"model\"",
+            StartTimes {
+                engine: Duration::from_millis(2500),
+                weights: Duration::from_millis(750),
+            },
+        );
         metrics.first_token(0.15);
         metrics.later_tokens(0.009, 3);
         metrics.later_tokens(0.0, 0);
@@ -293,12 +324,19 @@ mod tests {
                 line.contains("_total{")
                     || line.contains("inter_token") && !line.contains("le=\"0.0")
                     || line.contains("num_running_reqs")
+                    || line.contains(":engine_")
             })
             .collect();
-        expect![[r#"
+        expect![[r##"
             # HELP sglang:num_running_reqs The number of running requests.
             # TYPE sglang:num_running_reqs gauge
             sglang:num_running_reqs{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 0.0
+            # HELP sglang:engine_startup_time The time taken for the engine to start up.
+            # TYPE sglang:engine_startup_time gauge
+            sglang:engine_startup_time{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 2.5
+            # HELP sglang:engine_load_weights_time The time taken for the engine to load weights.
+            # TYPE sglang:engine_load_weights_time gauge
+            sglang:engine_load_weights_time{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 0.75
             sglang:prompt_tokens_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 5.0
             sglang:generation_tokens_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 4.0
             sglang:cached_tokens_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 2.0
@@ -319,7 +357,7 @@ mod tests {
             sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="8.0"} 3.0
             sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="+Inf"} 3.0
             sglang:inter_token_latency_seconds_sum{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 0.009
-            sglang:inter_token_latency_seconds_count{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 3.0"#]]
+            sglang:inter_token_latency_seconds_count{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 3.0"##]]
         .assert_eq(&chosen.join("\n"));
     }
 }

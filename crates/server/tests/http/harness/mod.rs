@@ -11,7 +11,7 @@ use scheduler::{Mix, Order, PageSize, Reuse, SchedulerConfig};
 use serde_json::{Value, json};
 use server::{
     HealthCheck, ModelFacts, NativeStream, RequestLog, Server, ServerConfig, ServerError,
-    StopRequests, Stopped, Stopper, TextPipeline, Warmup,
+    StartTimes, StopRequests, Stopped, Stopper, TextPipeline, Warmup,
 };
 use testkit::fake_executor::FakeExecutor;
 use tokio::task::JoinHandle;
@@ -149,6 +149,7 @@ fn server_config() -> ServerConfig {
         health: HealthCheck::Generate(Duration::from_secs(20)),
         server_args: object(server_args),
         memory_usage: object(memory_usage),
+        start_times: StartTimes::default(),
         version: "0.1.0".to_owned(),
     }
 }

@@ -1,12 +1,16 @@
 //! Tiny models on the GPU against what the reference library computed for them: logits within what bf16 allows, and
-//! greedy tokens wherever the reference is sure.
+//! greedy tokens wherever the reference is sure. Or a large checkpoint that nobody trained, to see how it is loaded.
 //!
 //! `gpu_goldens FOLDER [--libraries FOLDER]…`; the folder is `crates/models/tests/goldens` or a copy of it.
+//! `gpu_goldens --loading FOLDER [--libraries FOLDER]…`; the folder is made, filled with five gigabytes and removed.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a program for people"
 )]
+
+mod files;
+mod loading;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -292,15 +296,18 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut words = std::env::args().skip(1);
     let mut folder = None;
     let mut library_folders = Vec::new();
+    let mut loading = false;
     while let Some(word) = words.next() {
         if word == "--libraries" {
             library_folders.extend(words.next().map(PathBuf::from));
+        } else if word == "--loading" {
+            loading = true;
         } else {
             folder = Some(PathBuf::from(word));
         }
     }
     let Some(folder) = folder else {
-        anyhow::bail!("usage: gpu_goldens FOLDER [--libraries FOLDER]…")
+        anyhow::bail!("usage: gpu_goldens [--loading] FOLDER [--libraries FOLDER]…")
     };
     let options = CudaOptions {
         library_folders,
@@ -314,6 +321,20 @@ fn main() -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(3));
         }
     };
+    let well = if loading {
+        loading::run(device, &folder)?
+    } else {
+        compare(&device, &folder)?
+    };
+    Ok(if well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Checks all models of a folder; true when all is well.
+fn compare(device: &CudaDevice, folder: &Path) -> anyhow::Result<bool> {
     let mut folders: Vec<PathBuf> = folder
         .read_dir()?
         .map(|entry| Ok(entry?.path()))
@@ -327,7 +348,7 @@ fn main() -> anyhow::Result<ExitCode> {
             worst,
             judged,
             wrong,
-        } = check(&device, &golden)?;
+        } = check(device, &golden)?;
         let passed = mean < MEAN && wrong == 0;
         let word = if passed { "passed" } else { "FAILED" };
         let positions = golden.logits.len();
@@ -337,9 +358,5 @@ fn main() -> anyhow::Result<ExitCode> {
         );
         well &= passed;
     }
-    Ok(if well {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(well)
 }
