@@ -41,6 +41,12 @@ impl LocalExecutor {
             thread: Some(thread),
         })
     }
+
+    /// The last words of a rank whose thread has ended, if nobody has heard them yet.
+    fn why_ended(&self) -> DeviceLost {
+        let told = self.pending.try_iter().find_map(Result::err);
+        told.unwrap_or_else(|| DeviceLost::because("the rank's thread has ended"))
+    }
 }
 
 fn run_rank(
@@ -62,16 +68,11 @@ fn run_rank(
 impl Executor for LocalExecutor {
     fn submit(&mut self, plan: StepPlan) -> Result<(), DeviceLost> {
         let plans = self.plans.as_ref().expect("open until dropped");
-        plans
-            .send(plan)
-            .map_err(|_| DeviceLost::because("the rank's thread has ended"))
+        plans.send(plan).map_err(|_| self.why_ended())
     }
 
     fn next_outcome(&mut self) -> Result<StepOutcome, DeviceLost> {
-        let pending = self
-            .pending
-            .recv()
-            .map_err(|_| DeviceLost::because("the rank's thread has ended"))??;
+        let pending = self.pending.recv().map_err(|_| self.why_ended())??;
         let (outcome, readback) = pending.wait()?;
         // A rank that is gone needs no readback.
         let _ = self.readbacks.send(readback);
