@@ -1,5 +1,6 @@
 //! Any encoding of real numbers to f32.
 
+use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 use tensor::DType;
 
@@ -44,8 +45,14 @@ pub fn widen(encoding: Encoding, bytes: &[u8], out: &mut [f32]) -> Result<(), Wi
             }
         }
         Encoding::Plain(DType::F16) => {
-            for (value, two) in out.iter_mut().zip(bytes.as_chunks::<2>().0) {
-                *value = f16::from_le_bytes(*two).to_f32();
+            // Many at once: one by one they take six times as long.
+            const RUN: usize = 64;
+            for (values, bytes) in out.chunks_mut(RUN).zip(bytes.chunks(2 * RUN)) {
+                let mut halves = [f16::ZERO; RUN];
+                for (half, two) in halves.iter_mut().zip(bytes.as_chunks::<2>().0) {
+                    *half = f16::from_le_bytes(*two);
+                }
+                halves[..values.len()].convert_to_f32_slice(values);
             }
         }
         Encoding::Plain(DType::BF16) => {

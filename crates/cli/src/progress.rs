@@ -146,6 +146,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn without_a_terminal_only_long_work_is_told_and_once_a_second() {
+        let mut bar = Bar {
+            terminal: false,
+            ..Bar::quiet()
+        };
+        let after = |millis| bar.started + Duration::from_millis(millis);
+        let (early, late, later) = (after(900), after(1100), after(2000));
+        assert!(!bar.is_due(early) && bar.is_due(late));
+        bar.drawn = Some(late);
+        assert!(!bar.is_due(later) && bar.is_due(late + LINE));
+    }
+
+    #[test]
     fn a_line_tells_share_size_and_rate() {
         let second = Duration::from_secs(1);
         let cases = [

@@ -17,9 +17,9 @@ use crate::event::Event;
 use crate::memory::{Pinned, allocate};
 
 /// Bytes of a piece: few enough that a core checks what it has read in its own cache.
-const PIECE: usize = 2 << 20;
-/// The most threads that read: the bus is full before.
-const MOST_THREADS: usize = 16;
+const PIECE: usize = 1 << 20;
+/// The most threads that read: more fill the bus no better, and pinned memory takes its time to be had.
+const MOST_THREADS: usize = 12;
 /// Pieces of a thread: one is filled while the other is copied.
 const SLOTS: usize = 2;
 

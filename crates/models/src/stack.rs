@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use checkpoint::gguf::blocks::{Groups, take_apart};
-use checkpoint::{CheckpointError, Encoding, RowOrder, TensorInfo, first_not_finite, widen};
+use checkpoint::{
+    CheckpointError, Encoding, RowOrder, TensorInfo, WeightSource, first_not_finite, widen,
+};
 use half::{bf16, f16};
 use ops::{AffineRows, Float8Rows, HostValues, HostWeight, WeightFormat, float8};
 use tensor::DType;
@@ -123,16 +125,38 @@ impl Part<'_> {
     }
 
     /// A row by its place in the order that its name promises.
-    pub(crate) fn row(&self, row: usize) -> StoredRow<'_> {
+    fn row(&self, row: usize) -> StoredRow<'_> {
+        let (row, width) = self.place(row);
+        self.stored_row(row, &self.stored.bytes[row * width..(row + 1) * width])
+    }
+
+    /// A row's place in the file's order, and its bytes there.
+    fn place(&self, row: usize) -> (usize, usize) {
         let Stored { tensor, bytes } = self.stored;
-        let row_bytes = bytes.len() / tensor.shape[0];
-        let row = tensor.row_order.stored_row(row);
+        let width = bytes.len() / tensor.shape[0];
+        (tensor.row_order.stored_row(row), width)
+    }
+
+    fn stored_row<'r>(&'r self, row: usize, bytes: &'r [u8]) -> StoredRow<'r> {
         StoredRow {
-            tensor,
+            tensor: self.stored.tensor,
             row,
-            bytes: &bytes[row * row_bytes..(row + 1) * row_bytes],
+            bytes,
             grid: self.grid.as_ref(),
         }
+    }
+
+    /// As [`Self::row`], copied to `bytes` instead of found in the mapping.
+    pub(crate) fn read_row<'r>(
+        &'r self,
+        source: &dyn WeightSource,
+        row: usize,
+        bytes: &'r mut Vec<u8>,
+    ) -> Result<StoredRow<'r>, LoadError> {
+        let (row, width) = self.place(row);
+        bytes.resize(width, 0);
+        source.read(self.stored.tensor, row * width, bytes)?;
+        Ok(self.stored_row(row, bytes))
     }
 }
 

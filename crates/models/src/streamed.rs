@@ -49,27 +49,27 @@ impl<'a> Streamed<'a> {
         start: usize,
         out: &mut [u8],
     ) -> Result<(), LoadError> {
+        if let Form::As(dtype, _) = self.form
+            && part.is_stored_as(dtype)
+        {
+            let (tensor, width) = (part.stored.tensor, self.stack.cols() * dtype.size());
+            self.source.read(tensor, rows.start * width, out)?;
+            return check_rows(tensor, rows.start, out);
+        }
         let places = out.chunks_exact_mut(out.len() / rows.len());
-        match &self.form {
-            Form::As(dtype, _) if part.is_stored_as(*dtype) => {
-                let (tensor, width) = (part.stored.tensor, self.stack.cols() * dtype.size());
-                self.source.read(tensor, rows.start * width, out)?;
-                check_rows(tensor, rows.start, out)
-            }
-            Form::As(dtype, _) => {
-                let mut rows = rows.zip(places);
-                rows.try_for_each(|(row, out)| part.row(row).write(*dtype, out))
-            }
-            Form::Rounded(scales) => {
-                let codes = rows
-                    .zip(places)
-                    .map(|(row, out)| part.row(row).quantise(out));
-                let found = codes.collect::<Result<Vec<f32>, _>>()?;
-                let mut scales = scales.lock().unwrap_or_else(PoisonError::into_inner);
-                scales[start..start + found.len()].copy_from_slice(&found);
-                Ok(())
+        let (mut bytes, mut found) = (Vec::new(), Vec::new());
+        for (row, out) in rows.zip(places) {
+            let row = part.read_row(self.source, row, &mut bytes)?;
+            match &self.form {
+                Form::As(dtype, _) => row.write(*dtype, out)?,
+                Form::Rounded(_) => found.push(row.quantise(out)?),
             }
         }
+        if let Form::Rounded(scales) = &self.form {
+            let mut scales = scales.lock().unwrap_or_else(PoisonError::into_inner);
+            scales[start..start + found.len()].copy_from_slice(&found);
+        }
+        Ok(())
     }
 }
 

@@ -327,7 +327,7 @@ mod tests {
                     || line.contains(":engine_")
             })
             .collect();
-        expect![[r##"
+        expect![[r#"
             # HELP sglang:num_running_reqs The number of running requests.
             # TYPE sglang:num_running_reqs gauge
             sglang:num_running_reqs{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 0.0
@@ -357,7 +357,7 @@ mod tests {
             sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="8.0"} 3.0
             sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="+Inf"} 3.0
             sglang:inter_token_latency_seconds_sum{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 0.009
-            sglang:inter_token_latency_seconds_count{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 3.0"##]]
+            sglang:inter_token_latency_seconds_count{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 3.0"#]]
         .assert_eq(&chosen.join("\n"));
     }
 }
