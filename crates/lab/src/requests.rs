@@ -46,8 +46,8 @@ pub(crate) fn times(records: &[RequestRecord], timed: Timed) -> Vec<f64> {
 pub(crate) fn gaps(records: &[RequestRecord]) -> Vec<f64> {
     let good = records.iter().filter(|record| record.succeeded());
     let gaps = good.flat_map(|record| {
-        let pairs = record.chunks.windows(2);
-        pairs.map(|pair| pair[1].at.seconds_since(pair[0].at) * 1000.0)
+        let pairs = record.chunks.iter().zip(record.chunks.iter().skip(1));
+        pairs.map(|(before, after)| after.at.seconds_since(before.at) * 1000.0)
     });
     gaps.collect()
 }
@@ -98,7 +98,7 @@ mod tests {
             tokens,
             text_end: 0,
         };
-        record.chunks = vec![chunk(20, 1), chunk(60, 5)];
+        record.chunks = [chunk(20, 1), chunk(60, 5)].into_iter().collect();
         record.finished = Nanos(sent.0 + 64_000_000);
         for (timed, expected) in [
             (Timed::First, 20.0),

@@ -180,7 +180,9 @@ mod tests {
             tokens,
             text_end: 0,
         };
-        record.chunks = vec![chunk(first_ms, 1), chunk(first_ms + 10 * per_token_ms, 11)];
+        record.chunks = [chunk(first_ms, 1), chunk(first_ms + 10 * per_token_ms, 11)]
+            .into_iter()
+            .collect();
         record.finished = at(first_ms + 10 * per_token_ms);
         record.usage.output_tokens = Some(11);
         record
