@@ -12,14 +12,23 @@ use std::time::Duration;
 
 /// Asks the kernel to stamp arriving data with the wall clock.
 pub(crate) fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
-    let on: libc::c_int = 1;
+    set_option(socket, libc::SO_TIMESTAMPNS, 1)
+}
+
+/// Lets this much data wait at a socket before its sender is held up.
+pub(crate) fn widen_inbox(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set_option(socket, libc::SO_RCVBUF, bytes)
+}
+
+fn set_option(socket: &impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the descriptor is borrowed and open; the option value outlives the call.
     let answer = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPNS,
-            std::ptr::from_ref(&on).cast(),
+            option,
+            std::ptr::from_ref(&value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };

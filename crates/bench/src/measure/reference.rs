@@ -38,14 +38,6 @@ pub struct Seen {
     pub prompt: u64,
 }
 
-/// What going over the chunks of a record finds beside gaps.
-struct Walked {
-    ttft: f64,
-    firsts: usize,
-    /// When the last text came.
-    last: f64,
-}
-
 impl View {
     /// One request as the reference would have kept it.
     pub fn see(self, record: &RequestRecord) -> Seen {
@@ -58,55 +50,59 @@ impl View {
         if !matches!(self.backend.family(), Family::Triton | Family::Truss) {
             seen.start = record.sent.seconds();
         }
-        let walked = self.walk(record, |_, _| {});
-        (seen.ttft, seen.firsts) = (walked.ttft, walked.firsts);
+        for chunk in &record.chunks {
+            seen.ttft = chunk.at.seconds() - record.sent.seconds();
+            seen.firsts += 1;
+            if seen.ttft != 0.0 {
+                break;
+            }
+        }
         if !seen.success {
             return seen;
         }
         seen.output = self.output(record);
-        seen.latency = match self.backend.family() {
-            Family::Triton => walked.last - record.sent.seconds(),
-            _ => record.finished.seconds() - record.sent.seconds(),
+        let end = match self.backend.family() {
+            Family::Triton => record.chunks.last().map_or(record.sent, |chunk| chunk.at),
+            _ => record.finished,
         };
+        seen.latency = end.seconds() - record.sent.seconds();
         seen
     }
 
     /// The gaps between texts after the first, seconds.
     pub fn gaps(self, record: &RequestRecord) -> Vec<f64> {
         let mut gaps = Vec::with_capacity(record.chunks.len());
-        self.walk(record, |gap, times| {
+        self.each_gap(record, |gap, times| {
             gaps.extend(std::iter::repeat_n(gap, times));
         });
         gaps
     }
 
     /// Goes over a record's chunks, telling each gap and how many times it counts.
-    fn walk(self, record: &RequestRecord, mut tell: impl FnMut(f64, usize)) -> Walked {
+    fn each_gap(self, record: &RequestRecord, mut tell: impl FnMut(f64, usize)) {
+        let per_token = self.backend.family() == Family::Native && !self.gap_per_event;
         let sent = record.sent.seconds();
-        let mut walked = Walked {
-            ttft: 0.0,
-            firsts: 0,
-            last: sent,
-        };
-        let mut tokens = 0;
+        let (mut ttft, mut last, mut tokens) = (0.0, sent, 0);
+        // Many chunks have the same moment, and a division takes its time.
+        let (mut at, mut now) = (record.sent, sent);
         for chunk in &record.chunks {
-            let now = chunk.at.seconds();
-            if walked.ttft == 0.0 {
-                walked.ttft = now - sent;
-                walked.firsts += 1;
-            } else if self.backend.family() == Family::Native && !self.gap_per_event {
-                if chunk.tokens == tokens {
-                    continue;
-                }
-                let new = i64::from(chunk.tokens) - i64::from(tokens);
-                tell((now - walked.last) / new as f64, new.max(0) as usize);
-            } else {
-                tell(now - walked.last, 1);
+            if chunk.at != at {
+                (at, now) = (chunk.at, chunk.at.seconds());
             }
-            walked.last = now;
-            tokens = chunk.tokens;
+            if ttft == 0.0 {
+                ttft = now - sent;
+            } else if !per_token {
+                tell(now - last, 1);
+            } else if chunk.tokens == tokens {
+                continue;
+            } else if tokens.checked_add(1) == Some(chunk.tokens) {
+                tell(now - last, 1);
+            } else {
+                let new = i64::from(chunk.tokens) - i64::from(tokens);
+                tell((now - last) / new as f64, new.max(0) as usize);
+            }
+            (last, tokens) = (now, chunk.tokens);
         }
-        walked
     }
 
     /// Whether the reference notices that a request failed.
@@ -294,8 +290,12 @@ pub fn figures_of(
             let own = view.gaps(record);
             gaps.extend(gaps_by_text(&own, seen, record, circumstances.vocabulary));
         } else {
-            view.walk(record, |gap, times| {
-                gaps.extend(std::iter::repeat_n(gap, times));
+            view.each_gap(record, |gap, times| {
+                if times == 1 {
+                    gaps.push(gap);
+                } else {
+                    gaps.extend(std::iter::repeat_n(gap, times));
+                }
             });
         }
     }
@@ -366,15 +366,27 @@ pub fn per_second(view: View, records: &[RequestRecord], seen: &[Seen]) -> (Vec<
     let mut requests = vec![0.0; seconds];
     for (seen, record) in good() {
         let mut moment = seen.start + seen.ttft;
-        let mut token = |gap| {
-            moment += gap;
+        let mut add = |moment: f64, count: f64| {
             let second = usize::try_from((moment - first) as i64);
             if let Some(tokens) = second.ok().and_then(|at| tokens.get_mut(at)) {
-                *tokens += 1.0;
+                *tokens += count;
             }
         };
-        token(0.0);
-        view.walk(record, |gap, times| (0..times).for_each(|_| token(gap)));
+        let mut together = 1;
+        view.each_gap(record, |gap, times| {
+            if gap == 0.0 || times == 0 {
+                together += times;
+                return;
+            }
+            add(moment, together as f64);
+            for _ in 1..times {
+                moment += gap;
+                add(moment, 1.0);
+            }
+            moment += gap;
+            together = 1;
+        });
+        add(moment, together as f64);
         let from = (seen.start - first) as usize;
         let to = ((seen.start + seen.latency) - first) as usize;
         for requests in requests.iter_mut().take(to + 1).skip(from) {

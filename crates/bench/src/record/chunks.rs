@@ -121,8 +121,14 @@ impl Iterator for Iter<'_> {
     type Item = Chunk;
 
     fn next(&mut self) -> Option<Chunk> {
-        let at = self.part()?;
-        let (tokens, text_end) = (self.part()?, self.part()?);
+        let (at, tokens, text_end) = match self.rest {
+            [at, tokens, text_end, rest @ ..] if (at | tokens | text_end) & MORE == 0 => {
+                self.rest = rest;
+                let part = |byte: &u8| unfolded(u64::from(*byte));
+                (part(at), part(tokens), part(text_end))
+            }
+            _ => (self.part()?, self.part()?, self.part()?),
+        };
         let before = self.before;
         self.before = Chunk {
             at: Nanos(before.at.0.wrapping_add_signed(at)),

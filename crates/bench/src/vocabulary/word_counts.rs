@@ -18,7 +18,44 @@ const PROBES: [&str; 3] = [
 /// How many tokens each word has that was met so far.
 #[derive(Debug, Default)]
 pub(super) struct WordCounts {
-    known: Mutex<HashMap<Box<str>, u32>>,
+    known: Mutex<Known>,
+}
+
+/// Words met so far.
+#[derive(Debug, Default)]
+struct Known {
+    all: HashMap<Box<str>, u32>,
+    recent: Recent,
+}
+
+/// Short words met lately: a word and its count at the place that belongs to the word.
+///
+/// It saves the hashing of most words; what a text does to it costs no more than that.
+#[derive(Debug)]
+struct Recent(Box<[(u64, u32); 1 << RECENT_BITS]>);
+
+const RECENT_BITS: u32 = 9;
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self(Box::new([(0, 0); 1 << RECENT_BITS]))
+    }
+}
+
+impl Recent {
+    /// The bytes and length of a word of one to seven bytes.
+    fn key(word: &str) -> Option<u64> {
+        let mut key = [0; 8];
+        key.get_mut(..word.len())?.copy_from_slice(word.as_bytes());
+        let key = u64::from_le_bytes(key);
+        (1..8)
+            .contains(&word.len())
+            .then_some(key | (word.len() as u64) << 56)
+    }
+
+    fn place(key: u64) -> usize {
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS)) as usize
+    }
 }
 
 impl WordCounts {
@@ -31,7 +68,7 @@ impl WordCounts {
         }
         let encode = |text: &str| tokenizer.encode(text, false).ok();
         let separable = PROBES.iter().all(|probe| {
-            let apart: Option<Vec<Vec<u32>>> = Words(probe).map(encode).collect();
+            let apart: Option<Vec<Vec<u32>>> = Words::of(probe).map(encode).collect();
             encode(probe) == apart.map(|words| words.concat())
         });
         separable.then(Self::default)
@@ -41,18 +78,38 @@ impl WordCounts {
     pub(super) fn count(&self, text: &str, count: impl Fn(&str) -> usize) -> usize {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sum = 0;
-        for word in Words(text) {
-            if let Some(tokens) = known.get(word) {
-                sum += *tokens as usize;
-                continue;
-            }
-            let tokens = count(word);
-            sum += tokens;
-            if word.len() <= LONGEST_WORD && known.len() < MOST_WORDS {
-                known.insert(word.into(), tokens as u32);
-            }
+        for word in Words::of(text) {
+            sum += known.count(word, &count);
         }
         sum
+    }
+}
+
+impl Known {
+    fn count(&mut self, word: &str, count: impl Fn(&str) -> usize) -> usize {
+        let key = Recent::key(word);
+        let place = key.map(Recent::place);
+        if let (Some(key), Some(place)) = (key, place)
+            && self.recent.0[place].0 == key
+        {
+            return self.recent.0[place].1 as usize;
+        }
+        let tokens = self.look_up(word, count);
+        if let (Some(key), Some(place)) = (key, place) {
+            self.recent.0[place] = (key, tokens as u32);
+        }
+        tokens
+    }
+
+    fn look_up(&mut self, word: &str, count: impl Fn(&str) -> usize) -> usize {
+        if let Some(tokens) = self.all.get(word) {
+            return *tokens as usize;
+        }
+        let tokens = count(word);
+        if word.len() <= LONGEST_WORD && self.all.len() < MOST_WORDS {
+            self.all.insert(word.into(), tokens as u32);
+        }
+        tokens
     }
 }
 
@@ -68,23 +125,35 @@ fn holds_end_of_word(token: &[u8]) -> bool {
 }
 
 /// A text cut before each space that stands between two letters.
-struct Words<'a>(&'a str);
+struct Words<'a> {
+    text: &'a str,
+    spaces: memchr::Memchr<'a>,
+    from: usize,
+}
+
+impl<'a> Words<'a> {
+    fn of(text: &'a str) -> Self {
+        Self {
+            text,
+            spaces: memchr::memchr_iter(b' ', text.as_bytes()),
+            from: 0,
+        }
+    }
+}
 
 impl<'a> Iterator for Words<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
-        if self.0.is_empty() {
+        let from = self.from;
+        if from == self.text.len() {
             return None;
         }
-        let bytes = self.0.as_bytes();
+        let bytes = self.text.as_bytes();
         let letter = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_alphabetic);
-        let end = memchr::memchr_iter(b' ', bytes)
-            .find(|at| *at > 0 && letter(at - 1) && letter(at + 1))
-            .unwrap_or(bytes.len());
-        let (word, rest) = self.0.split_at(end);
-        self.0 = rest;
-        Some(word)
+        let between = |at: &usize| *at > from && letter(at - 1) && letter(at + 1);
+        self.from = self.spaces.find(between).unwrap_or(bytes.len());
+        Some(&self.text[from..self.from])
     }
 }
 
@@ -94,9 +163,9 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_between_words_and_nowhere_else() {
-        let words: Vec<&str> = Words("The sea, is  calm and  é a 2 b").collect();
+        let words: Vec<&str> = Words::of("The sea, is  calm and  é a 2 b").collect();
         assert_eq!(words, ["The", " sea, is  calm", " and  é a 2 b"]);
-        assert_eq!(Words("").count(), 0);
+        assert_eq!(Words::of("").count(), 0);
     }
 
     #[test]

@@ -100,14 +100,14 @@ impl AnswerReader {
         // Each native event has all that the ones before it had: of those that came together, one is kept.
         let mut newest = None;
         let read = self.pieces(pieces, at, &mut newest);
-        if let Some(event) = newest.and_then(event_in) {
+        if let Some(event) = newest {
             self.newest.clear();
             self.newest.extend_from_slice(event);
         }
         read
     }
 
-    /// Takes in pieces; `newest` becomes the last line in one of them with the text of an answer so far.
+    /// Takes in pieces; `newest` becomes the last event in one of them that has the text of the answer so far.
     fn pieces<'p>(
         &mut self,
         pieces: impl Iterator<Item = Result<&'p [u8], Failure>>,
@@ -133,7 +133,13 @@ impl AnswerReader {
         at: Nanos,
         newest: &mut Option<&'p [u8]>,
     ) -> Result<(), Failure> {
-        while let Some(end) = memchr::memchr(b'\n', piece) {
+        loop {
+            if self.pending.is_empty() {
+                self.lines_again(piece, at, newest)?;
+            }
+            let Some(end) = memchr::memchr(b'\n', piece) else {
+                return Ok(());
+            };
             let line = &piece[..end];
             *piece = &piece[end + 1..];
             if !self.pending.is_empty() {
@@ -142,14 +148,52 @@ impl AnswerReader {
                     *newest = None;
                 }
             } else if self.line(line, at)? == Kept::Newest {
-                *newest = Some(line);
-            }
-            // An empty line ends every event.
-            if let [b'\n', rest @ ..] = piece {
-                *piece = rest;
+                *newest = event_in(line);
             }
         }
+    }
+
+    /// Takes in lines at the start of a piece with events of the shape of earlier ones, and the empty
+    /// lines after them.
+    fn lines_again<'p>(
+        &mut self,
+        piece: &mut &'p [u8],
+        at: Nanos,
+        newest: &mut Option<&'p [u8]>,
+    ) -> Result<(), Failure> {
+        while let Some(line) = piece.strip_prefix(b"data: ") {
+            let Some(length) = self.event_again(line, at)? else {
+                return Ok(());
+            };
+            self.answer.last_line = Some(at);
+            let (event, rest) = line.split_at(length);
+            if self.dialect == Dialect::Native {
+                *newest = Some(event);
+            }
+            *piece = rest.strip_prefix(b"\n\n").unwrap_or(&rest[1..]);
+        }
         Ok(())
+    }
+
+    /// Takes in the event a line starts with if it ends the line, has text and the shape of earlier ones: its length.
+    fn event_again(&mut self, line: &[u8], at: Nanos) -> Result<Option<usize>, Failure> {
+        let ends = |length: usize| line.get(length) == Some(&b'\n');
+        match self.dialect {
+            Dialect::Native => match skim::glance_again(line, &self.shape) {
+                Some((seen, length)) if seen.has_text && ends(length) => {
+                    self.native_text(seen, at)?;
+                    Ok(Some(length))
+                }
+                _ => Ok(None),
+            },
+            _ => match skim::spoken_again(line, &self.shape) {
+                Some((spoken, length)) if ends(length) => {
+                    self.spoken(spoken, at)?;
+                    Ok(Some(length))
+                }
+                _ => Ok(None),
+            },
+        }
     }
 
     /// Tokens so far, or chunks where tokens are not counted.

@@ -44,7 +44,7 @@ impl AnswerReader {
         Ok(())
     }
 
-    fn native_text(&mut self, seen: Glance, at: Nanos) -> Result<Kept, Failure> {
+    pub(super) fn native_text(&mut self, seen: Glance, at: Nanos) -> Result<Kept, Failure> {
         let Some(tokens) = seen.completion_tokens else {
             let reason = "an event has text but no meta_info.completion_tokens".to_owned();
             return Err(Failure::Malformed { reason });

@@ -7,7 +7,9 @@ fn read(dialect: Dialect, body: &str, cuts: &[usize]) -> (Answer, Option<Failure
     let mut moment = 0;
     for cut in cuts.iter().copied().chain([body.len()]) {
         moment += 1_000_000;
-        if let Err(failure) = reader.push([Ok(&body.as_bytes()[from..cut])].into_iter(), Nanos(moment)) {
+        if let Err(failure) =
+            reader.push([Ok(&body.as_bytes()[from..cut])].into_iter(), Nanos(moment))
+        {
             return (reader.abandon(), Some(failure));
         }
         from = cut;
@@ -50,6 +52,54 @@ fn a_native_stream_is_the_same_wherever_it_was_cut() {
         assert_eq!(answer.usage.prompt_tokens, Some(9));
         assert_eq!(answer.usage.cached_tokens, Some(4));
         assert_eq!(answer.usage.output_tokens, Some(3));
+    }
+}
+
+/// A stream of events that differ in little, and how often they have text.
+fn alike(dialect: Dialect) -> (String, usize) {
+    let texts = [
+        "a",
+        "ab",
+        "ab \\\"c\\\"",
+        "ab \\\"c\\\" d\\\\",
+        "ab \\\"c\\\" d\\\\é",
+    ];
+    let mut body = String::new();
+    for (place, text) in texts.iter().enumerate() {
+        let event = match dialect {
+            Dialect::Native => format!(
+                "{{\"text\":\"{text}\",\"output_ids\":[{place},7],\"meta_info\":{{\"completion_tokens\":{}}}}}",
+                place * 5
+            ),
+            _ => format!("{{\"choices\":[{{\"text\":\"{text}\",\"finish_reason\":null}}]}}"),
+        };
+        let end = ["\n\n", "\n", "\r\n\r\n", " \n\n", "\n\n"][place];
+        body.extend(["data: ", &event, end]);
+    }
+    (body + "data: [DONE]\n\n", texts.len())
+}
+
+#[test]
+fn events_of_one_shape_are_the_same_wherever_they_were_cut() {
+    for dialect in [Dialect::Native, Dialect::Completions] {
+        let (body, count) = alike(dialect);
+        let (whole, failure) = read(dialect, &body, &[]);
+        assert_eq!((failure, whole.chunks.len()), (None, count));
+        let last = "ab \"c\" d\\é";
+        assert!(whole.text.ends_with(last), "{}", whole.text);
+        let of = |answer: &Answer| -> Vec<(u32, u32)> {
+            let chunks = answer.chunks.iter();
+            chunks.map(|chunk| (chunk.tokens, chunk.text_end)).collect()
+        };
+        for first in 0..body.len() {
+            for second in [first, first + 1, first + 40, body.len()] {
+                let cuts = [first, second.min(body.len())];
+                let (answer, failure) = read(dialect, &body, &cuts);
+                assert_eq!(failure, None, "cut at {cuts:?}");
+                assert_eq!(of(&answer), of(&whole), "cut at {cuts:?}");
+                assert_eq!(answer.text, whole.text, "cut at {cuts:?}");
+            }
+        }
     }
 }
 

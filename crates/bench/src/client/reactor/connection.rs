@@ -67,29 +67,23 @@ impl Connection {
 
     /// The socket can be written to: notice the connection, send what is left.
     pub(super) fn writable(&mut self, now: Nanos) -> Result<(), Over> {
-        if let Stage::Connecting(dialect) = self.stage {
-            if let Some(error) = self.stream.take_error().ok().flatten() {
-                return Err(Failure::Connect {
-                    reason: words(&error),
-                });
-            }
-            match self.stream.peer_addr() {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(()),
-                Err(error) => {
+        while self.written < self.request.len() {
+            match self.stream.write(&self.request[self.written..]) {
+                Ok(written) => {
+                    self.written += written;
+                    // What can be written to is connected.
+                    if let Stage::Connecting(dialect) = self.stage {
+                        self.times.connected = Some(now);
+                        self.stage = Stage::Head(dialect, Vec::new());
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if matches!(self.stage, Stage::Connecting(_)) => {
                     return Err(Failure::Connect {
                         reason: words(&error),
                     });
                 }
-            }
-            self.times.connected = Some(now);
-            self.stage = Stage::Head(dialect, Vec::new());
-        }
-        while self.written < self.request.len() {
-            match self.stream.write(&self.request[self.written..]) {
-                Ok(written) => self.written += written,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The server may have answered before it broke the connection: reading tells.
                 Err(_) => break,
             }

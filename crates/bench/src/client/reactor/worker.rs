@@ -19,6 +19,8 @@ use std::time::Duration;
 
 const WAKE: Token = Token(usize::MAX);
 const BUFFER: usize = 256 * 1024;
+/// A server that sends a whole answer at once is not held up while other sockets are read.
+const INBOX: u32 = 512 * 1024;
 /// With many requests under way, sockets are looked at no more often than this. Arrivals are dated
 /// by the kernel, so nothing is measured later for it, and a thread that naps costs little.
 const NAP: Duration = Duration::from_micros(500);
@@ -343,6 +345,7 @@ impl Reactor {
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         os::stamp_arrivals(&stream).ok();
+        os::widen_inbox(&stream, INBOX).ok();
         let both = Interest::READABLE | Interest::WRITABLE;
         self.poll
             .registry()

@@ -8,7 +8,7 @@ mod open_ai;
 mod shape;
 mod walk;
 
-pub(super) use open_ai::{Spoken, spoken_in_chat, spoken_in_completion};
+pub(super) use open_ai::{Spoken, spoken_again, spoken_in_chat, spoken_in_completion};
 pub(super) use shape::Shape;
 use shape::{Part, Parts};
 use walk::Walk;
@@ -28,9 +28,6 @@ pub(super) struct Glance {
 ///
 /// `None` is not a verdict: the caller parses the event in full and lets that decide.
 pub(super) fn glance(event: &[u8], shape: &mut Shape) -> Option<Glance> {
-    if let Some(glance) = glance_again(event, shape) {
-        return Some(glance);
-    }
     let mut walk = Walk { rest: event };
     let mut glance = Glance::default();
     let mut parts = Parts::default();
@@ -67,18 +64,19 @@ pub(super) fn glance(event: &[u8], shape: &mut Shape) -> Option<Glance> {
     Some(glance)
 }
 
-/// Glances at an event that has the shape of an earlier one without an error.
-fn glance_again(event: &[u8], shape: &Shape) -> Option<Glance> {
+/// Glances at a line that starts with an event of the shape of an earlier one without an error:
+/// what it says, and its length.
+pub(super) fn glance_again(line: &[u8], shape: &Shape) -> Option<(Glance, usize)> {
     let mut glance = Glance::default();
-    shape.fit(event, |part, walk| {
+    let length = shape.fit(line, |part, walk| {
         match part {
-            Part::Text => glance.has_text = !walk.long_string()?.is_empty(),
+            Part::Text => glance.has_text = !walk.line_string()?.is_empty(),
             Part::Count => glance.completion_tokens = Some(walk.integer()?),
             Part::Other => walk.skip()?,
         }
         Some(())
     })?;
-    Some(glance)
+    Some((glance, length))
 }
 
 #[cfg(test)]
@@ -110,9 +108,11 @@ mod tests {
             r#"{"text":"a","meta_info":{}}"#,
         ] {
             let mut shape = Shape::default();
-            for _ in 0..2 {
-                let seen = glance(event.as_bytes(), &mut shape);
-                assert_eq!(seen, parsed(event), "{event}");
+            let seen = glance(event.as_bytes(), &mut shape);
+            assert_eq!(seen, parsed(event), "{event}");
+            if seen.is_some_and(|seen| !seen.has_error) && event.starts_with("{\"") {
+                let again = glance_again(format!("{event}\n").as_bytes(), &shape);
+                assert_eq!(again, seen.map(|seen| (seen, event.len())), "{event}");
             }
         }
     }
@@ -136,7 +136,11 @@ mod tests {
             r#"{"a":]}"#,
             r#"{"a":}"#,
         ] {
-            assert_eq!(glance(event.as_bytes(), &mut Shape::default()), None, "{event}");
+            assert_eq!(
+                glance(event.as_bytes(), &mut Shape::default()),
+                None,
+                "{event}"
+            );
         }
     }
 
@@ -156,6 +160,11 @@ mod tests {
             r#"{"text":"a","output_ids":[1],"meta_info":{"completion_tokens":1,"x":null}}}"#,
             r#"{"text":"a","output_ids":[1],"meta_info":{"completion_tokens":1,"x":null}"#,
             r#"{"text":"a","output_ids":[1,"meta_info":{"completion_tokens":1,"x":null}}"#,
+            "{\"text\":\"a\n\",\"output_ids\":[1],\"meta_info\":{\"completion_tokens\":1,\"x\":null}}",
+            "{\"text\":\"a\\\n\",\"output_ids\":[1],\"meta_info\":{\"completion_tokens\":1,\"x\":null}}",
+            "{\"text\":\n\"a\",\"output_ids\":[1],\"meta_info\":{\"completion_tokens\":1,\"x\":null}}",
+            "{\"text\":\"a\",\"output_ids\":[1\n],\"meta_info\":{\"completion_tokens\":1,\"x\":null}}",
+            "{\"text\":\"a\",\"output_ids\":[1],\"meta_info\":{\"completion_tokens\":\n1,\"x\":null}}",
             "{}",
             "",
         ];
@@ -164,8 +173,18 @@ mod tests {
                 let alone = glance(event.as_bytes(), &mut Shape::default());
                 let mut shape = Shape::default();
                 glance(before.as_bytes(), &mut shape);
-                let after = glance(event.as_bytes(), &mut shape);
-                assert_eq!(after, alone, "{event} after {before}");
+                for end in ["\n", "\n\n", "\r\n", ""] {
+                    let line = format!("{event}{end}");
+                    let after = glance_again(line.as_bytes(), &shape);
+                    let Some((seen, length)) = after else {
+                        continue;
+                    };
+                    // A line may start with an event and go on: its length tells.
+                    if length == event.len() {
+                        assert_eq!(Some(seen), alone, "{event} after {before}");
+                    }
+                    assert!(!line[..length].contains('\n'), "{event} after {before}");
+                }
             }
         }
     }

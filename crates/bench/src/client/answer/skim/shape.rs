@@ -79,20 +79,30 @@ impl Shape {
         }
     }
 
-    /// Looks at an event of this shape: `visit` must pass over each part. Nothing when the event
-    /// has another shape.
+    /// Looks at a line that starts with an event of this shape: `visit` must pass over each part.
+    /// The event's length; nothing when it has another shape or goes on beyond the line.
     pub(super) fn fit<'a>(
         &self,
-        event: &'a [u8],
+        line: &'a [u8],
         mut visit: impl FnMut(Part, &mut Walk<'a>) -> Option<()>,
-    ) -> Option<()> {
-        let mut walk = Walk { rest: event };
+    ) -> Option<usize> {
+        let mut walk = Walk { rest: line };
         let mut from = 0;
         for (at, part) in &self.parts {
             walk.rest = walk.rest.strip_prefix(&self.words[from..*at])?;
+            let left = walk.rest;
+            if left.first().is_none_or(u8::is_ascii_whitespace) {
+                return None;
+            }
             visit(*part, &mut walk)?;
+            // Strings and numbers end on their line, lists need not.
+            let passed = &left[..left.len() - walk.rest.len()];
+            if *part == Part::Other && passed.contains(&b'\n') {
+                return None;
+            }
             from = *at;
         }
-        (walk.rest == &self.words[from..] && from > 0).then_some(())
+        let rest = walk.rest.strip_prefix(&self.words[from..])?;
+        (from > 0).then_some(line.len() - rest.len())
     }
 }

@@ -58,32 +58,35 @@ impl<'a> Walk<'a> {
                     self.rest = &self.rest[at + 1..];
                     return Some(content);
                 }
-                b'\\' => break,
+                b'\\' | b'\n' => break,
                 _ => from = at + 1,
             }
         }
         self.string_from(from)
     }
 
-    /// Passes over a string that is likely long: its raw content, escapes and all.
-    pub(super) fn long_string(&mut self) -> Option<&'a [u8]> {
-        self.byte(b'"')?;
+    /// Passes over a string, likely a long one, that begins here and ends on this line: its raw
+    /// content, escapes and all.
+    pub(super) fn line_string(&mut self) -> Option<&'a [u8]> {
+        self.rest = self.rest.strip_prefix(b"\"")?;
         self.string_from(0)
     }
 
-    /// Passes over what is left of a string whose first bytes have been looked at.
+    /// Passes over what is left of a string whose first bytes have been looked at. Line ends are
+    /// not allowed in it.
     fn string_from(&mut self, mut from: usize) -> Option<&'a [u8]> {
         loop {
-            let at = from + memchr::memchr2(b'"', b'\\', &self.rest[from..])?;
+            let at = from + memchr::memchr3(b'"', b'\\', b'\n', &self.rest[from..])?;
             if self.rest[at] == b'"' {
                 let content = &self.rest[..at];
                 self.rest = &self.rest[at + 1..];
                 return Some(content);
             }
-            from = at + 2;
-            if from > self.rest.len() {
+            let escaped = *self.rest.get(at + 1)?;
+            if self.rest[at] == b'\n' || escaped == b'\n' {
                 return None;
             }
+            from = at + 2;
         }
     }
 
