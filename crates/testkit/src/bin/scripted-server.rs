@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::time::Duration;
-use testkit::scripted_server::{Generation, Request, Script, ScriptedServer, Voice, standard};
+use testkit::scripted_server::{
+    Generation, Rendered, Request, Script, ScriptedServer, Voice, standard,
+};
 
 struct Manner {
     model: String,
@@ -16,10 +18,10 @@ struct Manner {
     events_per_write: usize,
 }
 
-type Writes = BTreeMap<(u8, usize), Vec<std::sync::Arc<[u8]>>>;
+type Answers = BTreeMap<(u8, usize), Rendered>;
 
 impl Manner {
-    fn answer(&self, request: &Request, known: &Mutex<Writes>) -> Script {
+    fn answer(&self, request: &Request, known: &Mutex<Answers>) -> Script {
         if let Some(script) = standard(request, &self.model) {
             return script;
         }
@@ -41,10 +43,10 @@ impl Manner {
             prompt_tokens: 1,
         };
         let mut known = known.lock().expect("no answer panics");
-        let writes = known
-            .entry((voice as u8, tokens))
-            .or_insert_with(|| generation.writes());
-        generation.script_of(writes)
+        let answer = known.entry((voice as u8, tokens)).or_insert_with(|| {
+            Rendered::new(&generation.writes()).expect("there is memory for an answer")
+        });
+        generation.script_of(answer.acts())
     }
 }
 
@@ -63,7 +65,7 @@ fn main() {
         events_per_write: number(5).unwrap_or(1.0) as usize,
     };
     let address = SocketAddr::from(([127, 0, 0, 1], number(0).unwrap_or(30000.0) as u16));
-    let known = Mutex::new(Writes::new());
+    let known = Mutex::new(Answers::new());
     let server = ScriptedServer::start_on(address, move |request| manner.answer(request, &known));
     let _server = server.expect("the port is free");
     loop {

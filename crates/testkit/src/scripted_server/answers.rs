@@ -1,6 +1,6 @@
 //! The answers that most scripts are made of.
 
-use super::{Request, Script};
+use super::{Act, Request, Script};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +76,7 @@ impl Generation {
 
     /// The script of this stream.
     pub fn script(&self) -> Script {
-        self.script_of(&self.writes())
+        self.script_of(self.writes().into_iter().map(Act::Send))
     }
 
     /// The bytes of each write: chunks of a chunked body, the last with its end.
@@ -102,12 +102,12 @@ impl Generation {
     }
 
     /// A script that sends these writes at this generation's moments.
-    pub fn script_of(&self, writes: &[Arc<[u8]>]) -> Script {
+    pub fn script_of(&self, writes: impl Iterator<Item = Act>) -> Script {
         let mut script = Script::events(self.first);
         let mut last = self.first;
-        for (place, write) in writes.iter().enumerate() {
+        for (place, write) in writes.enumerate() {
             last = self.first + self.gap * place as u32;
-            script = script.send(last, Arc::clone(write));
+            script = script.act(last, write);
         }
         script.next(last)
     }

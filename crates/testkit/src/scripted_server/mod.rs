@@ -6,10 +6,12 @@
 mod answers;
 mod intake;
 mod player;
+mod rendered;
 mod request;
 mod script;
 
 pub use answers::{Generation, Voice, standard};
+pub use rendered::{Rendered, Stretch};
 pub use request::Request;
 pub use script::{Act, Script, Step};
 

@@ -5,7 +5,7 @@ use mio::Waker;
 use mio::net::TcpStream;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -104,9 +104,9 @@ impl Player {
             return;
         };
         match &step.act {
-            Act::Send(bytes) => {
+            act @ (Act::Send(_) | Act::SendStretch(_)) => {
                 let before = Instant::now();
-                match running.play.stream.write(&bytes[running.written..]) {
+                match write(act, &mut running.play.stream, running.written) {
                     Ok(written) => running.written += written,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                     Err(_) => {
@@ -114,7 +114,7 @@ impl Player {
                         return;
                     }
                 }
-                if running.written < bytes.len() {
+                if running.written < act.length() {
                     self.due.push(Reverse((before + RETRY, number)));
                     return;
                 }
@@ -149,6 +149,15 @@ impl Player {
             self.due
                 .push(Reverse((running.play.received + next.after, number)));
         }
+    }
+}
+
+/// Writes what an act has beyond the first `written` bytes: how many could be.
+fn write(act: &Act, stream: &mut TcpStream, written: usize) -> io::Result<usize> {
+    match act {
+        Act::Send(bytes) => stream.write(&bytes[written..]),
+        Act::SendStretch(stretch) => stretch.send(stream, written),
+        Act::Close | Act::Reset | Act::Next => Ok(0),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a server does about a request.
 
+use super::Stretch;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,12 +25,25 @@ pub struct Step {
 pub enum Act {
     /// Write these bytes; scripts that say the same share them.
     Send(Arc<[u8]>),
+    /// Write these bytes of a file.
+    SendStretch(Stretch),
     /// Close it properly.
     Close,
     /// Break it: the client sees a reset.
     Reset,
     /// Read the next request from it.
     Next,
+}
+
+impl Act {
+    /// How many bytes it writes.
+    pub(super) fn length(&self) -> usize {
+        match self {
+            Self::Send(bytes) => bytes.len(),
+            Self::SendStretch(stretch) => stretch.len(),
+            Self::Close | Self::Reset | Self::Next => 0,
+        }
+    }
 }
 
 impl Script {
@@ -57,11 +71,13 @@ impl Script {
     }
 
     /// Bytes as they are.
-    pub fn send(mut self, after: Duration, bytes: impl Into<Arc<[u8]>>) -> Self {
-        self.steps.push(Step {
-            after,
-            act: Act::Send(bytes.into()),
-        });
+    pub fn send(self, after: Duration, bytes: impl Into<Arc<[u8]>>) -> Self {
+        self.act(after, Act::Send(bytes.into()))
+    }
+
+    /// Anything.
+    pub fn act(mut self, after: Duration, act: Act) -> Self {
+        self.steps.push(Step { after, act });
         self
     }
 
