@@ -48,7 +48,7 @@ pub(super) fn contenders(root: &Path, clients: &Path) -> Vec<Contender> {
         Contender {
             name: "ours",
             command: vec![text(root.join("target/release/examples/bench_serving"))],
-            runs: 3,
+            runs: 5,
         },
         python("sglang 0.5.6.post2", "0.5.6.post2"),
         python("sglang 0.5.23", "0.5.23"),
