@@ -55,7 +55,7 @@ struct alignas(16) Unit {
     uint32_t chunk;
     uint32_t first_token;
     uint32_t first_column;
-    // The row's name where several blocks share it.
+    // The row's name where several blocks share it, else `kAlone`.
     uint32_t slot;
     uint32_t unused;
 
@@ -65,17 +65,20 @@ struct alignas(16) Unit {
     __device__ uint32_t used() const { return bits >> 24; }
 };
 
-constexpr uint32_t kOpensRow = 1, kHasNewest = 2, kBeginsChunk = 4, kEndsChunk = 8, kEndsRow = 16, kIsAlone = 32, kIsEdge = 64,
+constexpr uint32_t kOpensRow = 1, kHasNewest = 2, kBeginsChunk = 4, kEndsChunk = 8, kEndsRow = 16, kAddsUp = 32, kIsEdge = 64,
                    kIsLast = 128;
 constexpr int kUnitsKnown = 4;
+constexpr uint32_t kAlone = 0xffffffffu;
 
-// A row that blocks share, as far as this block goes: chunks in all, how many of them are done here, and the row's name.
+// A row that blocks share, as far as this block goes: chunks in all, how many of them are done here, how many of those
+// this block has added up because the row begins with them, and the row's name.
 struct SharedRow {
     uint32_t first_token;
     uint32_t first_column;
     uint32_t used;
     uint32_t chunks;
     uint32_t done;
+    uint32_t added;
     uint32_t slot;
 };
 
@@ -107,7 +110,8 @@ struct StreamShape {
         Unit units[kUnitsKnown];
         // Only the first and the last row of a block's share can be shared with others.
         SharedRow shared_rows[2];
-        uint32_t is_done[2];
+        // Chunks that came added up where all are done, else none.
+        uint32_t added[2];
         uint32_t has_work;
     };
 

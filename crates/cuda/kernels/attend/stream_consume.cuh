@@ -56,12 +56,12 @@ struct StreamConsumer {
             if (unit.has(kBeginsChunk)) chunk.clear();
             use_unit(unit);
             if (unit.has(kEndsChunk)) {
-                if (unit.has(kIsAlone)) {
-                    result.add(chunk);
-                    if (unit.has(kEndsRow)) write(unit.first_token, unit.first_column, unit.used(), result);
-                } else {
-                    shares = true;
+                shares |= unit.slot != kAlone;
+                if (!unit.has(kAddsUp)) {
                     Partials(a, unit.slot, head).store(unit.chunk, chunk);
+                } else {
+                    result.add(chunk);
+                    if (unit.has(kEndsRow)) leave(unit, result);
                 }
             }
             if (unit.has(kIsLast)) break;
@@ -70,6 +70,15 @@ struct StreamConsumer {
     }
 
 private:
+    // A row that this block began: all of it, or the sum of its first chunks for the block that ends last.
+    __device__ void leave(const Unit& unit, Chunk& result) const {
+        if (unit.slot == kAlone) {
+            write(unit.first_token, unit.first_column, unit.used(), result);
+        } else {
+            Partials(a, unit.slot, head).store(0, result);
+        }
+    }
+
     // Writes the result of a row. Two neighbours of one column meet in a lane, as they are or exchanged.
     __device__ void write(uint32_t first_token, uint32_t first_column, uint32_t used, Chunk& result) const {
         if (a.sinks) {
@@ -167,7 +176,8 @@ private:
         take_query();
     }
 
-    // Counts the chunks that are done of the rows that blocks share; the block that finds all of a row done adds them up.
+    // Counts the chunks that are done of the rows that blocks share, and above them those that came added up; the block
+    // that finds all of a row done adds up the rest.
     __device__ void finish() {
         // Everyone's partial results are there before anyone counts them.
         __threadfence();
@@ -175,17 +185,19 @@ private:
         if (threadIdx.x == 0 || threadIdx.x == 32) {
             const SharedRow& row = shape.control->shared_rows[warp];
             uint32_t* arrivals = a.arrivals + row.slot * a.kv_heads + head;
-            const bool done = row.done > 0 && atomicAdd(arrivals, row.done) + row.done == row.chunks;
+            const uint32_t mine = row.done | row.added << 16, all = row.done > 0 ? atomicAdd(arrivals, mine) + mine : 0;
+            const bool done = row.done > 0 && (all & 0xffff) == row.chunks;
             if (done) *arrivals = 0;
-            shape.control->is_done[warp] = done;
+            shape.control->added[warp] = done ? all >> 16 : 0;
         }
         meet_others();
         __threadfence();
 #pragma unroll 1
         for (int i = 0; i < 2; ++i) {
-            if (!shape.control->is_done[i]) continue;
+            const uint32_t added = shape.control->added[i];
+            if (added == 0) continue;
             const SharedRow row = shape.control->shared_rows[i];
-            Chunk result = Partials(a, row.slot, head).add_up(row.chunks);
+            Chunk result = Partials(a, row.slot, head).add_up(row.chunks, added);
             write(row.first_token, row.first_column, row.used, result);
         }
     }

@@ -128,20 +128,24 @@ struct StreamPartials {
         }
     }
 
-    // Adds up all chunks of a row, some loads at a time.
-    __device__ Result<kMine, kGroups> add_up(uint32_t chunks) const {
+    // Adds up all chunks of a row, some loads at a time. The first ones came added up, in the first one's place.
+    __device__ Result<kMine, kGroups> add_up(uint32_t chunks, uint32_t added) const {
+        const uint32_t parts = chunks - added + 1;
         constexpr uint32_t kAtOnce = kMine * kGroups == 1 ? 8 : 4;
         Result<kMine, kGroups> result;
         result.clear();
         if (!has_elements()) return result;
 #pragma unroll 1
-        for (uint32_t first = 0; first < chunks; first += kAtOnce) {
-            Result<kMine, kGroups> parts[kAtOnce];
-#pragma unroll
-            for (uint32_t i = 0; i < kAtOnce; ++i) load(min(first + i, chunks - 1), parts[i]);
+        for (uint32_t first = 0; first < parts; first += kAtOnce) {
+            Result<kMine, kGroups> some[kAtOnce];
 #pragma unroll
             for (uint32_t i = 0; i < kAtOnce; ++i) {
-                if (first + i < chunks) result.add(parts[i]);
+                const uint32_t part = min(first + i, parts - 1);
+                load(part == 0 ? 0 : added + part - 1, some[i]);
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < kAtOnce; ++i) {
+                if (first + i < parts) result.add(some[i]);
             }
         }
         return result;

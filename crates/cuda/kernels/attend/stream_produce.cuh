@@ -51,13 +51,13 @@ private:
     __device__ void fetch_row(const Share& share, Cursor& cursor) {
         const uint32_t row = cursor.row, block = cursor.block, begin = cursor.work.first_chunk(), all = cursor.end_chunk - begin;
         const uint32_t last = cursor.origin() + first_unit_of(cursor.end_chunk - 1) - cursor.work.first_unit;
-        const bool alone = cursor.chunk == begin && last < share.end;
+        const bool opens = cursor.chunk == begin, alone = opens && last < share.end;
         // A row that several blocks share is named after the one in whose share it begins.
-        SharedRow names{cursor.sequence.first_token, block * kColumns, 0, all, 0, 0};
+        SharedRow names{cursor.sequence.first_token, block * kColumns, 0, all, 0, 0, kAlone};
         names.used = min(cursor.sequence.fresh * a.group - names.first_column, static_cast<uint32_t>(kColumns));
         if (!alone) names.slot = Shares(share.total, a.workers).owner(cursor.origin());
         Unit unit{};
-        unit.bits = kOpensRow | (last < share.end ? kHasNewest : 0) | (alone ? kIsAlone : 0) | names.used << 24;
+        unit.bits = kOpensRow | (last < share.end ? kHasNewest : 0) | (opens ? kAddsUp : 0) | names.used << 24;
         unit.slot = names.slot;
         unit.old = cursor.sequence.old();
         unit.first_token = names.first_token;
@@ -74,7 +74,10 @@ private:
             cursor.advance(a, kColumns);
             const bool goes_on = cursor.live(a, share);
             more = goes_on && cursor.row == row && cursor.block == block;
-            if (!more && !alone && lane == 0) shape.control->shared_rows[shared_rows] = names;
+            if (!more && !alone && lane == 0) {
+                names.added = opens ? names.done : 0;
+                shape.control->shared_rows[shared_rows] = names;
+            }
             unit.bits |= kBeginsChunk;
             // A chunk of which nobody sees anything has one unit all the same.
             uint32_t number = first < behind ? first : opening;
@@ -82,7 +85,7 @@ private:
                 const bool ends = number + 1 >= behind;
                 if (ends) unit.bits |= kEndsChunk | (more ? 0 : kEndsRow) | (goes_on ? 0 : kIsLast);
                 fetch_unit(sequence, sight, number, unit);
-                unit.bits &= kHasNewest | kIsAlone | 0xff000000u;
+                unit.bits &= kHasNewest | kAddsUp | 0xff000000u;
             } while (++number < behind);
         }
         if (!alone) shared_rows = 1;
