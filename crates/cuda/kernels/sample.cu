@@ -1,7 +1,7 @@
 // Draws one token a row: the largest logit, or the largest of logit / temperature + Gumbel noise among the tokens kept.
 //
-// Rows that keep all tokens are shared by several blocks when there are few rows; the last one to end compares what the
-// others found. Rows that cut are one block's.
+// Rows are shared by several blocks when there are few rows; the last one to end compares what the others found. Of rows
+// that cut, blocks list the likely tokens, and the last one cuts; it goes over the row again where they are not enough.
 #include "common/bf16.cuh"
 #include "common/order.cuh"
 #include "sample/candidates.cuh"
@@ -17,57 +17,67 @@ struct SampleLaunch {
     // What blocks found, [rows, shares], and how many have ended, one a row.
     Best* found;
     uint32_t* arrivals;
+    // What blocks saw of rows that cut, as many as a row has segments for each.
+    Segment* segments;
     uint32_t stride;
     uint32_t vocabulary;
     uint32_t shares;
 };
 
 union Scratch {
+    SurveyScratch survey;
     Histogram histogram;
     Candidates candidates;
 };
 
-// The best of this thread's tokens that top-k, top-p and min-p keep.
-__device__ Best best_of_kept(Row& row, const SampleParams& params, uint32_t position, Scratch& scratch, float* sums,
-                             uint32_t* warps) {
-    float largest = -INFINITY, sum = 0.0f;
-    row.visit_all([&](uint32_t, float scaled) { largest = fmaxf(largest, scaled); });
-    row.max = block_max(largest, sums);
-    row.visit_all([&](uint32_t, float scaled) { sum += expf(scaled - row.max); });
-    const float total = block_sum(sum, sums);
-    const float floor = params.min_p > 0.0f ? row.max + logf(params.min_p) : -INFINITY;
-    if (gather_candidates(row, scratch.candidates, largest)) {
-        sort_candidates(scratch.candidates);
-        const Best best = best_candidate(row, params, position, total, floor, scratch.candidates);
-        if (scratch.candidates.is_enough) return best;
-    }
+// True in the block that ends last of those that share a row, which then sees what the others left behind.
+__device__ bool ends_last(const SampleLaunch& p, uint32_t row, uint32_t* is_last) {
     __syncthreads();
-    row.mass_scale = kMassUnit / static_cast<double>(total);
-    const Cut cut = find_cut(row, scratch.histogram, params, static_cast<unsigned long long>(kMassUnit));
-    return best_above(row, params, position, cut, floor, warps);
-}
-
-// Leaves this block's best behind; true in the block that ends last, whose `best` becomes the row's.
-__device__ bool join(const SampleLaunch& p, uint32_t row, uint32_t share, Best& best, uint32_t* is_last) {
+    if (p.shares == 1) return true;
     if (threadIdx.x == 0) {
-        p.found[row * p.shares + share] = best;
         __threadfence();
         *is_last = atomicAdd(p.arrivals + row, 1u) + 1 == p.shares;
-        if (*is_last) {
-            p.arrivals[row] = 0;
-            __threadfence();
-            const volatile Best* found = p.found + row * p.shares;
-            for (uint32_t i = 0; i < p.shares; ++i) best = better(best, {found[i].value, found[i].token});
-        }
+        if (*is_last) p.arrivals[row] = 0;
+        __threadfence();
     }
     __syncthreads();
     return *is_last;
 }
 
+// The best of all tokens; true in the block that knows.
+__device__ bool best_of_all(const SampleLaunch& p, const Row& row, const SampleParams& params, uint32_t position,
+                            uint32_t number, uint32_t share, Best* bests, uint32_t* word, Best& best) {
+    best = block_best(row.best_of_share(params.seed, position, share, p.shares), bests);
+    if (p.shares == 1) return true;
+    if (threadIdx.x == 0) p.found[number * p.shares + share] = best;
+    if (!ends_last(p, number, word)) return false;
+    if (threadIdx.x == 0) {
+        const volatile Best* found = p.found + number * p.shares;
+        for (uint32_t i = 0; i < p.shares; ++i) best = better(best, {found[i].value, found[i].token});
+    }
+    return true;
+}
+
+// The best of this thread's tokens that top-k, top-p and min-p keep.
+__device__ Best best_of_kept(Row& row, const SampleParams& params, uint32_t position, const Segment* segments, uint32_t count,
+                             Scratch& scratch, uint32_t* warps) {
+    const Summary summary(segments, count);
+    row.max = summary.max;
+    const float floor = params.min_p > 0.0f ? row.max + logf(params.min_p) : -INFINITY;
+    if (summary.is_listed && gather_candidates(segments, count, summary.least, scratch.candidates)) {
+        sort_candidates(scratch.candidates);
+        const Best best = best_candidate(params, position, summary, floor, scratch.candidates);
+        if (scratch.candidates.is_enough) return best;
+    }
+    __syncthreads();
+    row.mass_scale = kMassUnit / static_cast<double>(summary.total);
+    const Cut cut = find_cut(row, scratch.histogram, params, static_cast<unsigned long long>(kMassUnit));
+    return best_above(row, params, position, cut, floor, warps);
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads) sample(const __grid_constant__ SampleLaunch p) {
     __shared__ __align__(16) Scratch scratch;
     __shared__ Best bests[32];
-    __shared__ float sums[33];
     __shared__ uint32_t warps[32];
     begin_after_predecessor();
     const uint32_t number = blockIdx.x / p.shares, share = blockIdx.x % p.shares;
@@ -77,11 +87,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) sample(const __grid_const
     const bool keeps_all = params.top_k == kAll && params.top_p >= 1.0f && params.min_p <= 0.0f;
     Best best;
     if (row.temperature <= 0.0f || keeps_all) {
-        best = block_best(row.best_of_share(params.seed, position, share, p.shares), bests);
-        if (p.shares > 1 && !join(p, number, share, best, warps)) return;
+        if (!best_of_all(p, row, params, position, number, share, bests, warps, best)) return;
     } else {
-        if (share != 0) return;
-        best = block_best(best_of_kept(row, params, position, scratch, sums, warps), bests);
+        const Segments cuts(p.vocabulary);
+        Segment* segments = p.segments + static_cast<size_t>(number) * cuts.count;
+        for (uint32_t i = share; i < cuts.count; i += p.shares) survey(row, cuts, i, scratch.survey, segments[i]);
+        if (!ends_last(p, number, warps)) return;
+        best = block_best(best_of_kept(row, params, position, segments, cuts.count, scratch, warps), bests);
     }
     if (threadIdx.x == 0) {
         const uint32_t token = best.token == kAll ? 0 : best.token;

@@ -1,79 +1,107 @@
-// Where top-k, top-p and min-p cut, for rows with few likely tokens: those are taken aside and sorted.
+// Where top-k, top-p and min-p cut, for rows with few likely tokens: those that the segments list are sorted.
 #pragma once
-#include "row.cuh"
+#include "survey.cuh"
 
 constexpr int kMostCandidates = 2048;
-// So many of the threads' largest tokens are candidates, and whatever is as large as the least of them.
-constexpr uint32_t kSure = 256;
 
 struct Candidates {
-    // Key above, id below, turned so that equal keys sort by rising id.
     unsigned long long tokens[kMostCandidates];
-    float largest[kThreads];
     double before[kThreads / 32];
-    float least;
     uint32_t count;
     uint32_t is_enough;
 };
 
-// Takes aside all tokens that are as large as the kSure-th largest of the threads' own largest; false when too many are.
-__device__ bool gather_candidates(const Row& row, Candidates& candidates, float largest) {
-    candidates.largest[threadIdx.x] = largest;
-    if (threadIdx.x == 0) candidates.count = 0;
-    __syncthreads();
-    uint32_t rank = 0;
-#pragma unroll 4
-    for (uint32_t i = 0; i < kThreads; i += 4) {
-        const float4 others = *reinterpret_cast<const float4*>(&candidates.largest[i]);
-        const float each[4] = {others.x, others.y, others.z, others.w};
-#pragma unroll
-        for (uint32_t j = 0; j < 4; ++j) {
-            rank += each[j] > largest || (each[j] == largest && i + j < threadIdx.x);
-        }
-    }
-    if (rank == kSure - 1) candidates.least = largest;
-    __syncthreads();
-    const float least = candidates.least;
-    row.visit_all([&](uint32_t token, float scaled) {
-        if (scaled < least) return;
-        const uint32_t at = atomicAdd(&candidates.count, 1u);
-        if (at < kMostCandidates) {
-            candidates.tokens[at] = static_cast<unsigned long long>(ordered(scaled)) << 32 | (kAll - token);
-        }
-    });
-    __syncthreads();
-    return candidates.count <= kMostCandidates;
-}
+// What the segments of a row say together.
+struct Summary {
+    float max;
+    float total;
+    // Every token that is at least so large is listed, if it is not minus infinity.
+    float least;
+    bool is_listed;
 
-// Sorts them, the largest first.
-__device__ void sort_candidates(Candidates& candidates) {
-    for (uint32_t i = candidates.count + threadIdx.x; i < kMostCandidates; i += kThreads) candidates.tokens[i] = 0;
-    __syncthreads();
-    uint32_t size = 32;
-    while (size < candidates.count) size *= 2;
-    for (uint32_t run = 2; run <= size; run *= 2) {
-        for (uint32_t apart = run / 2; apart > 0; apart /= 2) {
-            for (uint32_t pair = threadIdx.x; pair < size / 2; pair += kThreads) {
-                const uint32_t low = pair / apart * apart * 2 + pair % apart, high = low + apart;
-                const unsigned long long a = candidates.tokens[low], b = candidates.tokens[high];
-                if ((a < b) == ((low & run) == 0)) {
-                    candidates.tokens[low] = b;
-                    candidates.tokens[high] = a;
-                }
-            }
-            __syncthreads();
+    // Each warp adds up for itself, in the same order.
+    __device__ Summary(const Segment* segments, uint32_t count) : max(-INFINITY), total(0.0f), least(-INFINITY), is_listed(true) {
+        const uint32_t lane = threadIdx.x % 32;
+        for (uint32_t i = lane; i < count; i += 32) {
+            const float4 head = __ldcg(reinterpret_cast<const float4*>(segments + i));
+            max = fmaxf(max, head.x);
+            least = fmaxf(least, head.z);
+            is_listed &= __float_as_uint(head.w) != kTooMany;
         }
+        max = warp_max(max);
+        least = warp_max(least);
+        is_listed = __all_sync(kAll, is_listed);
+        for (uint32_t i = lane; i < count; i += 32) {
+            const float4 head = __ldcg(reinterpret_cast<const float4*>(segments + i));
+            if (head.x > -INFINITY) total += head.y * expf(head.x - max);
+        }
+        total = warp_sum(total);
     }
-}
+};
 
 __device__ __forceinline__ float value_of(unsigned long long candidate) {
     const uint32_t key = static_cast<uint32_t>(candidate >> 32);
     return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
+// Takes all listed tokens that are as large as asked; false when too many are.
+__device__ inline bool gather_candidates(const Segment* segments, uint32_t count, float least, Candidates& candidates) {
+    if (threadIdx.x == 0) candidates.count = 0;
+    __syncthreads();
+    constexpr uint32_t kAtOnce = 4;
+    const uint32_t all = count * kMostListed;
+    for (uint32_t first = threadIdx.x; first < all; first += kAtOnce * kThreads) {
+        uint32_t listed[kAtOnce];
+        unsigned long long tokens[kAtOnce];
+#pragma unroll
+        for (uint32_t i = 0; i < kAtOnce; ++i) {
+            const uint32_t at = min(first + i * kThreads, all - 1);
+            const Segment& segment = segments[at / kMostListed];
+            listed[i] = first + i * kThreads < all ? __ldcg(&segment.count) : 0;
+            tokens[i] = __ldcg(&segment.tokens[at % kMostListed]);
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < kAtOnce; ++i) {
+            if (first % kMostListed >= listed[i] || value_of(tokens[i]) < least) continue;
+            const uint32_t at = atomicAdd(&candidates.count, 1u);
+            if (at < kMostCandidates) candidates.tokens[at] = tokens[i];
+        }
+    }
+    __syncthreads();
+    return candidates.count <= kMostCandidates;
+}
+
+// Sorts them, the largest first. A warp has pairs of 64 tokens that nobody else touches: between neighbours up to 32
+// apart it need not wait for the others.
+__device__ inline void sort_candidates(Candidates& candidates) {
+    uint32_t size = 64;
+    while (size < candidates.count) size *= 2;
+    for (uint32_t i = candidates.count + threadIdx.x; i < size; i += kThreads) candidates.tokens[i] = 0;
+    __syncthreads();
+    for (uint32_t run = 2; run <= size; run *= 2) {
+        for (uint32_t apart = run / 2; apart > 0; apart /= 2) {
+            for (uint32_t pair = threadIdx.x; pair < size / 2; pair += kThreads) {
+                const uint32_t low = 2 * pair - (pair & (apart - 1)), high = low + apart;
+                const unsigned long long a = candidates.tokens[low], b = candidates.tokens[high];
+                if ((a < b) == ((low & run) == 0)) {
+                    candidates.tokens[low] = b;
+                    candidates.tokens[high] = a;
+                }
+            }
+            const uint32_t next = apart > 1 ? apart / 2 : run;
+            if (apart > 32 || next > 32) {
+                __syncthreads();
+            } else {
+                __syncwarp();
+            }
+        }
+    }
+    __syncthreads();
+}
+
 // The best of this thread's candidates that are kept; `is_enough` says whether the cut lies among them at all.
-__device__ Best best_candidate(const Row& row, const SampleParams& params, uint32_t position, float total, float floor,
-                               Candidates& candidates) {
+__device__ inline Best best_candidate(const SampleParams& params, uint32_t position, const Summary& row, float floor,
+                                      Candidates& candidates) {
     constexpr int kEach = kMostCandidates / kThreads;
     const uint32_t first = threadIdx.x * kEach, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     double masses[kEach], mine = 0.0;
@@ -89,7 +117,9 @@ __device__ Best best_candidate(const Row& row, const SampleParams& params, uint3
         if (lane >= offset) before += other;
     }
     if (lane == 31) candidates.before[warp] = before;
-    if (threadIdx.x == 0) candidates.is_enough = candidates.count >= params.top_k || floor > candidates.least;
+    if (threadIdx.x == 0) {
+        candidates.is_enough = candidates.count >= params.top_k || floor > row.least || row.least == -INFINITY;
+    }
     __syncthreads();
     before -= mine;
     for (int i = 0; i < warp; ++i) before += candidates.before[i];
@@ -99,7 +129,7 @@ __device__ Best best_candidate(const Row& row, const SampleParams& params, uint3
         if (first + i >= candidates.count) break;
         const float scaled = value_of(candidates.tokens[first + i]);
         const uint32_t token = kAll - static_cast<uint32_t>(candidates.tokens[first + i]);
-        const bool in_mass = before < static_cast<double>(params.top_p) * total;
+        const bool in_mass = before < static_cast<double>(params.top_p) * row.total;
         if (!in_mass) candidates.is_enough = 1;
         if (in_mass && first + i < params.top_k && scaled >= floor) {
             best = better(best, {scaled + gumbel(params.seed, position, token), token});

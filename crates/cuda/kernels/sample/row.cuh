@@ -60,26 +60,30 @@ struct Row {
         return static_cast<unsigned long long>(expf(scaled - max) * mass_scale);
     }
 
+    // Four scaled logits; those behind the row's end are minus infinity.
+    __device__ __forceinline__ void load_four(uint32_t first, float (&values)[4]) const {
+        const uint32_t count = min(vocabulary - first, 4u);
+        if (count == 4 && reinterpret_cast<size_t>(logits) % 16 == 0) {
+            const float4 all = *reinterpret_cast<const float4*>(logits + first);
+            values[0] = all.x, values[1] = all.y, values[2] = all.z, values[3] = all.w;
+        } else {
+#pragma unroll
+            for (uint32_t i = 0; i < 4; ++i) values[i] = i < count ? logits[first + i] : -INFINITY;
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) values[i] = scale(values[i]);
+    }
+
     // Calls visit(first token, four scaled logits, how many count) for this thread's part of the tokens in a share of
     // the row; the parts of all threads and shares make up the row.
     template <typename Visit>
     __device__ __forceinline__ void visit_fours(uint32_t share, uint32_t shares, Visit visit) const {
-        const bool even = reinterpret_cast<size_t>(logits) % 16 == 0;
         const uint32_t fours = (vocabulary + 3) / 4, step = shares * kThreads;
 #pragma unroll 4
         for (uint32_t four = share * kThreads + threadIdx.x; four < fours; four += step) {
-            const uint32_t first = four * 4, count = min(vocabulary - first, 4u);
             float values[4];
-            if (even && count == 4) {
-                const float4 all = reinterpret_cast<const float4*>(logits)[four];
-                values[0] = all.x, values[1] = all.y, values[2] = all.z, values[3] = all.w;
-            } else {
-#pragma unroll
-                for (uint32_t i = 0; i < 4; ++i) values[i] = i < count ? logits[first + i] : -INFINITY;
-            }
-#pragma unroll
-            for (int i = 0; i < 4; ++i) values[i] = scale(values[i]);
-            visit(first, values, count);
+            load_four(four * 4, values);
+            visit(four * 4, values, min(vocabulary - four * 4, 4u));
         }
     }
 

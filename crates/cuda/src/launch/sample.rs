@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use ops::{DeviceError, LogProbs, OpError, Sample};
+use ops::{DeviceError, LogProbs, OpError, Sample, SampleParams};
 use tensor::Buffer;
 
 use super::{Grid, launch};
@@ -19,6 +19,7 @@ struct SampleLaunch {
     last: u64,
     found: u64,
     arrivals: u64,
+    segments: u64,
     stride: u32,
     vocabulary: u32,
     shares: u32,
@@ -44,10 +45,17 @@ const THREADS: usize = 1024;
 /// Blocks that share a row when there are few rows.
 const MOST_SHARES: usize = 16;
 
+/// Tokens that a segment of a row has at most, and bytes that are kept of it; kernels/sample/survey.cuh has the same.
+const SEGMENT: usize = 3 * 4 * THREADS;
+const SEGMENT_BYTES: usize = 16 + 8 * 256;
+/// Segments that are kept for each block that a multiprocessor has room for.
+const MOST_SEGMENTS: usize = 16;
+
 /// What blocks that share a row tell each other.
 pub(crate) struct Sampling {
     found: Buffer,
     arrivals: Buffer,
+    segments: Buffer,
     units: usize,
 }
 
@@ -58,6 +66,11 @@ impl Sampling {
         Ok(Self {
             found: allocate(context, 8 * most, "what sampling found")?,
             arrivals: allocate(context, 4 * most, "sampling's arrivals")?,
+            segments: allocate(
+                context,
+                2 * units * MOST_SEGMENTS * SEGMENT_BYTES,
+                "sampling's segments",
+            )?,
             units,
         })
     }
@@ -65,25 +78,41 @@ impl Sampling {
 
 impl CudaDevice {
     pub(crate) fn launch_sample(&self, op: &Sample<'_>) -> Result<(), OpError> {
-        let rows = op.logits.rows();
+        let cuts = op.logits.cols().div_ceil(SEGMENT).max(1);
+        let at_once = (2 * self.sampling.units * MOST_SEGMENTS / cuts).max(1);
+        for first in (0..op.logits.rows()).step_by(at_once) {
+            self.launch_sample_rows(op, first, at_once.min(op.logits.rows() - first))?;
+        }
+        Ok(())
+    }
+
+    /// As many rows as there is room for what is kept of them.
+    fn launch_sample_rows(
+        &self,
+        op: &Sample<'_>,
+        first: usize,
+        rows: usize,
+    ) -> Result<(), DeviceError> {
         // Two blocks of 1024 threads fit a multiprocessor.
-        let shares = (2 * self.sampling.units / rows.max(1)).clamp(1, MOST_SHARES);
+        let shares = (2 * self.sampling.units / rows).clamp(1, MOST_SHARES);
+        let behind = |address: *const u8, each: usize| address as u64 + (first * each) as u64;
         let params = SampleLaunch {
-            logits: op.logits.address() as u64,
-            params: op.params.address() as u64,
-            positions: op.positions.address() as u64,
-            table_rows: op.table_rows.address() as u64,
-            out: op.out.address() as u64,
+            logits: behind(op.logits.address(), 4 * op.logits.stride()),
+            params: behind(op.params.address(), SampleParams::BYTES),
+            positions: behind(op.positions.address(), 4),
+            table_rows: behind(op.table_rows.address(), 4),
+            out: behind(op.out.address(), 4),
             last: op.last.address() as u64,
             found: self.sampling.found.address() as u64,
             arrivals: self.sampling.arrivals.address() as u64,
+            segments: self.sampling.segments.address() as u64,
             stride: op.logits.stride() as u32,
             vocabulary: op.logits.cols() as u32,
             shares: shares as u32,
         };
-        let grid = Grid::line(op.logits.rows() * shares, THREADS);
+        let grid = Grid::line(rows * shares, THREADS);
         // SAFETY: the struct of the kernel; addresses come from checked views.
-        Ok(unsafe { launch(&self.context, self.functions.sample, grid, &params) }?)
+        unsafe { launch(&self.context, self.functions.sample, grid, &params) }
     }
 
     pub(crate) fn launch_log_probs(&self, op: &LogProbs<'_>) -> Result<(), OpError> {
