@@ -1,6 +1,6 @@
 // Attention of sequences with many new tokens: prompts, whole or in chunks, over what they have in the cache already.
 //
-// One warp fetches, two warpgroups compute; blocks take tiles until none is left.
+// One warp hands out tiles, two fetch, two warpgroups compute; blocks take tiles until none is left.
 #include "attend/tiles_consume.cuh"
 #include "attend/tiles_produce.cuh"
 #include "common/registers.cuh"
@@ -15,22 +15,27 @@ __device__ void attend_tiles(const TilesParams& p) {
         shape.control->init();
         publish_barriers();
     }
-    wait_for_predecessor();
     __syncthreads();
     if (threadIdx.x < 128) {
         give_up_registers<40>();
-        if (threadIdx.x < 32) {
-            Schedule<kDim>::list(p, shape.control);
-            Producer<kDim> producer(p, shape);
-            producer.run();
+        const uint32_t warp = threadIdx.x / 32;
+        if (warp == 0) Schedule<kDim>::list(p, shape.control);
+        wait_for_predecessor();
+        if (warp == 0) {
+            Schedule<kDim>(p, shape.control).run();
             // The last block to end sets the counters back.
             if (threadIdx.x == 0 && atomicAdd(p.taken + 1, 1u) + 1 == gridDim.x) {
                 p.taken[0] = 0;
                 p.taken[1] = 0;
             }
+        } else if (warp == 1) {
+            Producer<kDim>(p, shape).bring_keys();
+        } else if (warp == 2) {
+            Producer<kDim>(p, shape).bring_values();
         }
     } else {
         take_registers<232>();
+        wait_for_predecessor();
         Consumer<kDim> consumer(p, shape, threadIdx.x / 128 - 1);
         consumer.run();
     }

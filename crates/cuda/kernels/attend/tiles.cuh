@@ -34,6 +34,8 @@ struct Tile {
     // Blocks of keys that it meets; none when there is no tile left.
     uint32_t begin;
     uint32_t end;
+    // Where its pages are listed.
+    uint32_t pages;
 };
 
 template <int kDim>
@@ -41,13 +43,15 @@ struct TileShape {
     static constexpr int kKeys = kDim <= 128 ? 128 : 64;
     static constexpr int kSlices = kDim / kSlice;
     static constexpr int kStages = 2;
+    // With two, the queries of the next tile come while this one is worked on.
+    static constexpr int kQueries = kDim <= 128 ? 2 : 1;
     static constexpr int kQueryBytes = kTileRows * kDim * 2;
     static constexpr int kKeyBytes = kKeys * kDim * 2;
     static constexpr int kThreads = 384;
 
     struct Control {
-        Barrier query_full;
-        Barrier query_empty;
+        Barrier query_full[kQueries];
+        Barrier query_empty[kQueries];
         Barrier keys_full[kStages];
         Barrier keys_empty[kStages];
         Barrier values_full[kStages];
@@ -55,15 +59,19 @@ struct TileShape {
         Barrier tile_full[2];
         Barrier tile_empty[2];
         Tile tiles[2];
-        // Rows with tiles, and how many each has.
+        // Rows with tiles, how many each has, and the most positions that one of them has.
         uint32_t listed;
+        uint32_t longest;
         uint16_t rows[kMostRows];
         uint16_t blocks[kMostRows];
 
         // Apart from the rest: inlined, it costs the products registers that they do not get back.
         __device__ __noinline__ void init() {
-            query_full.init(1);
-            query_empty.init(2);
+            for (int i = 0; i < kQueries; ++i) {
+                query_full[i].init(1);
+                // Each warp has rows of its own.
+                query_empty[i].init(8);
+            }
             for (int i = 0; i < kStages; ++i) {
                 keys_full[i].init(1);
                 keys_empty[i].init(2);
@@ -71,12 +79,12 @@ struct TileShape {
                 values_empty[i].init(2);
                 tile_full[i].init(1);
                 // Everyone who has read a tile says so.
-                tile_empty[i].init(256);
+                tile_empty[i].init(256 + 2 * 32);
             }
         }
     };
 
-    static_assert(kQueryBytes + 2 * kStages * kKeyBytes + sizeof(Control) <= kWholeRoom, "fits");
+    static_assert(kQueries * kQueryBytes + 2 * kStages * kKeyBytes + sizeof(Control) <= kWholeRoom, "fits");
 
     uint8_t* query;
     uint8_t* keys;
@@ -84,6 +92,6 @@ struct TileShape {
     Control* control;
 
     __device__ explicit TileShape(uint8_t* shared)
-        : query(shared), keys(query + kQueryBytes), values(keys + kStages * kKeyBytes),
+        : query(shared), keys(query + kQueries * kQueryBytes), values(keys + kStages * kKeyBytes),
           control(reinterpret_cast<Control*>(values + kStages * kKeyBytes)) {}
 };

@@ -22,7 +22,7 @@ struct Consumer {
     RingPlace<Shape::kStages> keys_at;
     RingPlace<Shape::kStages> values_at;
     RingPlace<2> tile_at;
-    uint32_t query_parity = 0;
+    RingPlace<Shape::kQueries> query_at;
     // Positions of this thread's two rows.
     uint32_t positions[2];
     float maxima[2];
@@ -40,12 +40,14 @@ struct Consumer {
         for (;;) {
             shape.control->tile_full[tile_at.stage].wait(tile_at.parity);
             const Tile tile = shape.control->tiles[tile_at.stage];
-            meet(kGroup + group, 128);
-            shape.control->tile_empty[tile_at.stage].arrive();
-            tile_at.advance();
             if (tile.end == 0) break;
             attend(tile);
+            // Late enough that no block takes many tiles before others have one, early enough that the next one is known.
+            shape.control->tile_empty[tile_at.stage].arrive();
+            tile_at.advance();
+            finish(tile);
             write(tile);
+            query_at.advance();
         }
         // The other group announced a turn that nobody took.
         if (group == 0) meet(kTurn, 256);
@@ -59,61 +61,49 @@ private:
     __device__ void take_turn() const { meet(kTurn + group, 256); }
     __device__ void pass_turn() const { announce(kTurn + 1 - group, 256); }
 
-    // Goes over the blocks from the last to the first. Of the last one only what is seen counts: all keys, or half.
+    // Goes over the blocks from the last to the first, all but the mixing of the first one.
     __device__ void attend(const Tile& tile) {
         begin(tile);
-        const uint32_t end = tile.position + tile.tokens, last_first = (tile.end - 1) * kKeys;
-        const bool half = end - last_first <= kKeys / 2;
-        shape.control->query_full.wait(query_parity);
-        query_parity ^= 1;
+        shape.control->query_full[query_at.stage].wait(query_at.parity);
         take_turn();
-        if (half) {
-            issue_scores<kKeys / 2>();
-            commit_products();
-            wait_products<0>();
-            pin(scores);
-        } else {
-            issue_scores<kKeys>();
-            commit_products();
-            wait_products<0>();
-            pin(scores);
-        }
+        issue_scores();
         pass_turn();
-        release(shape.control->keys_empty, keys_at);
-        bound_scores();
-        hide(tile.end - 1);
-        weigh();
+        wait_products<0>();
+        pin(scores);
+        weigh_block(tile, tile.end - 1);
         pack();
-        bool is_last = true;
         for (uint32_t block = tile.end - 1; block > tile.begin; --block) {
             take_turn();
-            issue_scores<kKeys>();
-            commit_products();
+            issue_scores();
             shrink();
-            await_values(tile, block, is_last);
+            await_values(tile, block);
             issue_mix();
-            is_last = false;
-            commit_products();
             pass_turn();
             wait_products<1>();
             pin(scores);
-            release(shape.control->keys_empty, keys_at);
-            bound_scores();
-            if (must_hide(tile, block - 1)) hide(block - 1);
-            weigh();
+            weigh_block(tile, block - 1);
             wait_products<0>();
             pin(sums);
             release(shape.control->values_empty, values_at);
             pack();
         }
-        if (leads()) shape.control->query_empty.arrive();
+    }
+
+    __device__ void finish(const Tile& tile) {
         shrink();
-        await_values(tile, tile.begin, is_last);
+        await_values(tile, tile.begin);
         issue_mix();
-        commit_products();
         wait_products<0>();
         pin(sums);
         release(shape.control->values_empty, values_at);
+    }
+
+    __device__ void weigh_block(const Tile& tile, uint32_t block) {
+        release(shape.control->keys_empty, keys_at);
+        bound_scores();
+        if (foresees(tile, block)) hide_later(block);
+        if (forgets(tile, block)) hide_earlier(block);
+        weigh();
     }
 
     __device__ void begin(const Tile& tile) {
@@ -133,10 +123,10 @@ private:
         at.advance();
     }
 
-    // scores = queries · keysᵀ, for the first keys of a block; what the others hold is hidden later.
-    template <int kFirst>
+    // scores = queries · keysᵀ.
     __device__ void issue_scores() {
-        const uint64_t query = matrix_along(shared_address(shape.query) + group * 64 * kSlice * 2);
+        const uint64_t query =
+            matrix_along(shared_address(shape.query) + query_at.stage * Shape::kQueryBytes + group * 64 * kSlice * 2);
         const uint64_t keys = matrix_along(shared_address(shape.keys) + keys_at.stage * Shape::kKeyBytes);
         shape.control->keys_full[keys_at.stage].wait(keys_at.parity);
         pin(scores);
@@ -144,10 +134,10 @@ private:
 #pragma unroll
         for (int step = 0; step < kDim / 16; ++step) {
             const uint32_t slice = step / 4, within = step % 4 * 32;
-            multiply_shared<kFirst>(reinterpret_cast<float(&)[kFirst / 2]>(scores),
-                                    moved(query, slice * kTileRows * kSlice * 2 + within),
-                                    moved(keys, slice * kKeys * kSlice * 2 + within), step != 0);
+            multiply_shared<kKeys>(scores, moved(query, slice * kTileRows * kSlice * 2 + within),
+                                   moved(keys, slice * kKeys * kSlice * 2 + within), step != 0);
         }
+        commit_products();
     }
 
     // sums += weights · values.
@@ -160,13 +150,14 @@ private:
         for (int step = 0; step < kKeys / 16; ++step) {
             multiply_registers<kDim>(sums, weights[step], moved(values, step * 16 * kSlice * 2));
         }
+        commit_products();
     }
 
     // Values behind the sequence's end may be anything; weights of zero must meet numbers.
-    __device__ void await_values(const Tile& tile, uint32_t block, bool last) const {
+    __device__ void await_values(const Tile& tile, uint32_t block) const {
         shape.control->values_full[values_at.stage].wait(values_at.parity);
         const uint32_t first = block * kKeys;
-        if (!last || first + kKeys <= tile.length) return;
+        if (first + kKeys <= tile.length) return;
         uint8_t* values = shape.values + values_at.stage * Shape::kKeyBytes;
         for (int slice = 0; slice < Shape::kSlices; ++slice) {
             uint8_t* end = values + (slice + 1) * kKeys * kSlice * 2;
@@ -185,16 +176,31 @@ private:
         for (int i = 0; i < kKeys / 2; ++i) scores[i] = outer * quick_tanh(scores[i] * inner);
     }
 
-    __device__ bool must_hide(const Tile& tile, uint32_t block) const {
+    // True when a row of the tile does not see the end of a block, or its beginning.
+    __device__ bool foresees(const Tile& tile, uint32_t block) const { return (block + 1) * kKeys > tile.position + 1; }
+    __device__ bool forgets(const Tile& tile, uint32_t block) const {
         const uint32_t last = tile.position + tile.tokens - 1, first = block * kKeys;
-        return first + kKeys > tile.position + 1 || last - min(first, last) >= p.attend.window;
+        return last - min(first, last) >= p.attend.window;
     }
 
-    __device__ void hide(uint32_t block) {
+    // Where in a block this thread's first key stands, seen from one of its rows.
+    __device__ int ahead(uint32_t block, int which) const {
+        return static_cast<int>(positions[which]) - static_cast<int>(block * kKeys + threadIdx.x % 4 * 2);
+    }
+
+    __device__ void hide_later(uint32_t block) {
+        const int limits[2] = {ahead(block, 0), ahead(block, 1)};
 #pragma unroll
         for (int i = 0; i < kKeys / 2; ++i) {
-            const uint32_t own = positions[i / 2 % 2], position = block * kKeys + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
-            if (position > own || own - position >= p.attend.window) scores[i] = -INFINITY;
+            if (i / 4 * 8 + i % 2 > limits[i / 2 % 2]) scores[i] = -INFINITY;
+        }
+    }
+
+    __device__ void hide_earlier(uint32_t block) {
+        const int window = static_cast<int>(p.attend.window), limits[2] = {ahead(block, 0) - window, ahead(block, 1) - window};
+#pragma unroll
+        for (int i = 0; i < kKeys / 2; ++i) {
+            if (i / 4 * 8 + i % 2 <= limits[i / 2 % 2]) scores[i] = -INFINITY;
         }
     }
 
@@ -240,25 +246,53 @@ private:
         for (int i = 0; i < kDim / 2; ++i) sums[i] *= kept[i / 2 % 2];
     }
 
+    // Results go to where this warp's queries were, and from there to memory in whole pieces.
     __device__ void write(const Tile& tile) {
         const AttendParams& a = p.attend;
+        const uint32_t lane = threadIdx.x % 32, first = group * 64 + threadIdx.x % 128 / 32 * 16;
+        uint8_t* aside = shape.query + query_at.stage * Shape::kQueryBytes + first * kSlice * 2;
+        const auto place = [&](uint32_t row, uint32_t piece) {
+            return aside + piece / 8 * kTileRows * kSlice * 2 + row * 128 + (piece % 8 ^ row % 8) * 16;
+        };
+        float factors[2];
 #pragma unroll
         for (int which = 0; which < 2; ++which) {
             float total = totals[which];
             total += __shfl_xor_sync(0xffffffffu, total, 1);
             total += __shfl_xor_sync(0xffffffffu, total, 2);
-            if (row(which) >= tile.tokens * a.group) continue;
             const uint32_t head = tile.head * a.group + row(which) % a.group;
             if (a.sinks) total += power_of_two(a.sinks[head] * kLog2E - maxima[which] * a.scale * kLog2E);
-            const float factor = 1.0f / total;
-            bf16* out = a.out + static_cast<size_t>(tile.first_token + row(which) / a.group) * a.out_stride + head * a.head_dim;
+            factors[which] = 1.0f / total;
+        }
+        // The whole group has used its queries.
+        meet(kGroup + group, 128);
 #pragma unroll
-            for (int i = 0; i < kDim / 8; ++i) {
-                const uint32_t element = i * 8 + threadIdx.x % 4 * 2;
-                if (element >= a.head_dim) continue;
-                *reinterpret_cast<uint32_t*>(out + element) =
-                    pack_bf16(sums[i * 4 + which * 2] * factor, sums[i * 4 + which * 2 + 1] * factor);
+        for (int i = 0; i < kDim / 8; i += 2) {
+            const uint32_t pieces[4] = {pack_bf16(sums[i * 4] * factors[0], sums[i * 4 + 1] * factors[0]),
+                                        pack_bf16(sums[i * 4 + 2] * factors[1], sums[i * 4 + 3] * factors[1]),
+                                        pack_bf16(sums[i * 4 + 4] * factors[0], sums[i * 4 + 5] * factors[0]),
+                                        pack_bf16(sums[i * 4 + 6] * factors[1], sums[i * 4 + 7] * factors[1])};
+            store_matrices(shared_address(place(lane % 16, i + lane / 16)), pieces);
+        }
+        __syncwarp();
+        constexpr uint32_t kPieces = kDim / 8;
+        const bool even = a.out_stride % 8 == 0 && reinterpret_cast<size_t>(a.out) % 16 == 0;
+#pragma unroll
+        for (uint32_t i = lane; i < 16 * kPieces; i += 32) {
+            const uint32_t row = first + i / kPieces, piece = i % kPieces;
+            const uint4 words = *reinterpret_cast<const uint4*>(place(i / kPieces, piece));
+            if (row >= tile.tokens * a.group || piece * 8 >= a.head_dim) continue;
+            bf16* out = a.out + static_cast<size_t>(tile.first_token + row / a.group) * a.out_stride +
+                        (tile.head * a.group + row % a.group) * a.head_dim + piece * 8;
+            if (even) {
+                store_piece(out, words);
+            } else {
+                uint32_t* to = reinterpret_cast<uint32_t*>(out);
+                to[0] = words.x, to[1] = words.y, to[2] = words.z, to[3] = words.w;
             }
         }
+        publish_shared();
+        __syncwarp();
+        if (lane == 0) shape.control->query_empty[query_at.stage].arrive();
     }
 };

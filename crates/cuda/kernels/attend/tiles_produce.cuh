@@ -1,11 +1,15 @@
-// The warp that hands out tiles and keeps their queries, keys and values coming.
+// The warps that hand out tiles and keep their queries, keys and values coming.
 #pragma once
 #include "../common/order.cuh"
 #include "tiles.cuh"
 
 constexpr uint32_t kEveryLane = 0xffffffffu;
 
-// The order of tiles: the last tile of every sequence first, as those see most; then the ones before.
+// Bytes of keys and values of rows that are gone over together.
+constexpr uint32_t kCached = 16 << 20;
+
+// The order of tiles: some rows after the others, so few that their keys and values stay in the cache, long rows first. Of
+// those rows the last tile of each first, as those see most; then the ones before.
 template <int kDim>
 struct Schedule {
     const TilesParams& p;
@@ -13,46 +17,78 @@ struct Schedule {
     uint32_t level = 0;
     uint32_t level_begin = 0;
     uint32_t level_rows = 0;
+    // The rows that are gone over now, as they are listed.
+    uint32_t first = 0;
+    uint32_t last = 0;
 
     __device__ Schedule(const TilesParams& params, typename TileShape<kDim>::Control* shared) : p(params), control(shared) {
-        level_rows = count(0);
+        enter(0);
     }
 
-    // Lists the rows that have tiles; called by one warp.
+    // Lists the rows that have tiles, those first that have at least half as many positions as the longest one; called by
+    // one warp.
     __device__ static void list(const TilesParams& p, typename TileShape<kDim>::Control* control) {
         const uint32_t lane = threadIdx.x % 32;
-        uint32_t listed = 0;
-        for (uint32_t first = 0; first < p.attend.rows; first += 32) {
-            const uint32_t fresh = Sequence::load(p.attend, first + lane).fresh;
-            const bool has = fresh > p.attend.few;
-            const uint32_t mask = __ballot_sync(kEveryLane, has);
-            if (has) {
-                const uint32_t at = listed + __popc(mask & ((1u << lane) - 1));
-                control->rows[at] = static_cast<uint16_t>(first + lane);
-                control->blocks[at] = static_cast<uint16_t>((fresh + p.tokens - 1) / p.tokens);
+        uint32_t longest = 0, listed = 0;
+        for (uint32_t row = lane; row < p.attend.rows; row += 32) {
+            const Sequence sequence = Sequence::load(p.attend, row);
+            if (sequence.fresh > p.attend.few) longest = max(longest, sequence.length);
+        }
+        longest = __reduce_max_sync(kEveryLane, longest);
+        for (int turn = 0; turn < 2; ++turn) {
+            for (uint32_t first = 0; first < p.attend.rows; first += 32) {
+                const Sequence sequence = Sequence::load(p.attend, first + lane);
+                const bool has = sequence.fresh > p.attend.few && (sequence.length < longest / 2) == (turn == 1);
+                const uint32_t mask = __ballot_sync(kEveryLane, has);
+                if (has) {
+                    const uint32_t at = listed + __popc(mask & ((1u << lane) - 1));
+                    control->rows[at] = static_cast<uint16_t>(first + lane);
+                    control->blocks[at] = static_cast<uint16_t>((sequence.fresh + p.tokens - 1) / p.tokens);
+                }
+                listed += __popc(mask);
             }
-            listed += __popc(mask);
         }
         control->listed = listed;
+        control->longest = longest;
         __syncwarp();
     }
 
-    // The next tile of this block; `end` is zero when there is none.
-    __device__ Tile next(Sequence& sequence) {
+    // Hands out this block's tiles, one ahead of the one that is worked on; the last one has no blocks.
+    __device__ void run() {
+        RingPlace<2> at;
+        // Everything is free at first.
+        at.parity = 1;
+        // The first one is known without asking.
+        uint32_t number = blockIdx.x;
+        for (;;) {
+            const Tile tile = find_tile(number);
+            if (threadIdx.x % 32 == 0) {
+                control->tiles[at.stage] = tile;
+                control->tile_full[at.stage].arrive();
+            }
+            if (tile.end == 0) return;
+            at.advance();
+            control->tile_empty[at.stage].wait(at.parity);
+            if (threadIdx.x % 32 == 0) number = gridDim.x + atomicAdd(p.taken, 1u);
+            number = __shfl_sync(kEveryLane, number, 0);
+        }
+    }
+
+private:
+    // Numbers only rise.
+    __device__ Tile find_tile(uint32_t number) {
         const AttendParams& a = p.attend;
-        uint32_t taken = 0;
-        if (threadIdx.x % 32 == 0) taken = atomicAdd(p.taken, 1u);
-        taken = __shfl_sync(kEveryLane, taken, 0);
-        while (level_rows > 0 && taken >= level_begin + level_rows * a.kv_heads) {
+        while (level_rows > 0 && number >= level_begin + level_rows * a.kv_heads) {
             level_begin += level_rows * a.kv_heads;
             level_rows = count(++level);
+            if (level_rows == 0) enter(last);
         }
         Tile tile{};
         if (level_rows == 0) return tile;
-        const uint32_t entry = find((taken - level_begin) / a.kv_heads);
-        sequence = Sequence::load(a, control->rows[entry]);
+        const uint32_t entry = find((number - level_begin) / a.kv_heads);
+        const Sequence sequence = Sequence::load(a, control->rows[entry]);
         const uint32_t before = (control->blocks[entry] - 1 - level) * p.tokens;
-        tile.head = (taken - level_begin) % a.kv_heads;
+        tile.head = (number - level_begin) % a.kv_heads;
         tile.first_token = sequence.first_token + before;
         tile.tokens = min(sequence.fresh - before, p.tokens);
         tile.position = sequence.old() + before;
@@ -60,108 +96,116 @@ struct Schedule {
         const uint32_t reach = tile.position + 1, oldest = reach > a.window ? reach - a.window : 0;
         tile.begin = oldest / TileShape<kDim>::kKeys;
         tile.end = (tile.position + tile.tokens - 1) / TileShape<kDim>::kKeys + 1;
+        tile.pages = static_cast<uint32_t>(sequence.pages - a.page_table);
         return tile;
     }
 
-private:
+    // Goes on to the rows from `row` on.
+    __device__ void enter(uint32_t row) {
+        const uint32_t positions = kCached / (4 * p.attend.kv_heads * p.attend.head_dim);
+        first = row;
+        last = min(row + max(1u, positions / max(control->longest, 1u)), control->listed);
+        level = 0;
+        level_rows = count(0);
+    }
+
     // Rows that have a tile at this level.
     __device__ uint32_t count(uint32_t at) const {
         uint32_t rows = 0;
-        for (uint32_t first = 0; first < control->listed; first += 32) {
-            const uint32_t entry = first + threadIdx.x % 32;
-            rows += __popc(__ballot_sync(kEveryLane, entry < control->listed && control->blocks[entry] > at));
+        for (uint32_t some = first; some < last; some += 32) {
+            const uint32_t entry = some + threadIdx.x % 32;
+            rows += __popc(__ballot_sync(kEveryLane, entry < last && control->blocks[entry] > at));
         }
         return rows;
     }
 
     // The entry of the list that is number `rank` among those.
     __device__ uint32_t find(uint32_t rank) const {
-        for (uint32_t first = 0;; first += 32) {
-            const uint32_t entry = first + threadIdx.x % 32;
-            uint32_t mask = __ballot_sync(kEveryLane, entry < control->listed && control->blocks[entry] > level);
+        for (uint32_t some = first;; some += 32) {
+            const uint32_t entry = some + threadIdx.x % 32;
+            uint32_t mask = __ballot_sync(kEveryLane, entry < last && control->blocks[entry] > level);
             const uint32_t here = __popc(mask);
             if (rank < here) {
                 for (; rank > 0; --rank) mask &= mask - 1;
-                return first + __ffs(static_cast<int>(mask)) - 1;
+                return some + __ffs(static_cast<int>(mask)) - 1;
             }
             rank -= here;
         }
     }
 };
 
+// Two warps: one brings queries and keys, the other values; neither waits for room that the other one needs.
 template <int kDim>
 struct Producer {
     using Shape = TileShape<kDim>;
     const TilesParams& p;
     const Shape& shape;
-    RingPlace<Shape::kStages> keys_at;
-    RingPlace<Shape::kStages> values_at;
+    RingPlace<Shape::kStages> at;
     RingPlace<2> tile_at;
-    uint32_t query_parity = 0;
+    RingPlace<Shape::kQueries> query_at;
 
     __device__ Producer(const TilesParams& params, const Shape& shared) : p(params), shape(shared) {
         // Everything is free at first.
-        keys_at.parity = values_at.parity = tile_at.parity = query_parity = 1;
+        at.parity = query_at.parity = 1;
     }
 
-    __device__ void run() {
-        Schedule<kDim> schedule(p, shape.control);
-        for (;;) {
-            Sequence sequence;
-            const Tile tile = schedule.next(sequence);
-            hand_out(tile);
-            if (tile.end == 0) return;
-            // Keys run one block ahead of values: scores are needed first.
+    __device__ void bring_keys() {
+        for (Tile tile = next(); tile.end > 0; tile = next()) {
             fetch_query(tile);
-            fetch(sequence, tile, tile.end - 1, &p.keys, shape.keys, shape.control->keys_full, shape.control->keys_empty, keys_at);
-            for (uint32_t block = tile.end - 1; block > tile.begin; --block) {
-                fetch(sequence, tile, block - 1, &p.keys, shape.keys, shape.control->keys_full, shape.control->keys_empty,
-                      keys_at);
-                fetch(sequence, tile, block, &p.values, shape.values, shape.control->values_full,
-                      shape.control->values_empty, values_at);
+            for (uint32_t block = tile.end; block > tile.begin; --block) {
+                fetch(tile, block - 1, &p.keys, shape.keys, shape.control->keys_full, shape.control->keys_empty);
             }
-            fetch(sequence, tile, tile.begin, &p.values, shape.values, shape.control->values_full,
-                  shape.control->values_empty, values_at);
+        }
+    }
+
+    __device__ void bring_values() {
+        for (Tile tile = next(); tile.end > 0; tile = next()) {
+            for (uint32_t block = tile.end; block > tile.begin; --block) {
+                fetch(tile, block - 1, &p.values, shape.values, shape.control->values_full, shape.control->values_empty);
+            }
         }
     }
 
 private:
-    __device__ void hand_out(const Tile& tile) {
-        shape.control->tile_empty[tile_at.stage].wait(tile_at.parity);
-        if (threadIdx.x % 32 == 0) {
-            shape.control->tiles[tile_at.stage] = tile;
-            shape.control->tile_full[tile_at.stage].arrive();
-        }
-        __syncwarp();
+    __device__ Tile next() {
+        shape.control->tile_full[tile_at.stage].wait(tile_at.parity);
+        const Tile tile = shape.control->tiles[tile_at.stage];
+        shape.control->tile_empty[tile_at.stage].arrive();
         tile_at.advance();
+        return tile;
     }
 
     __device__ void fetch_query(const Tile& tile) {
-        Barrier* full = &shape.control->query_full;
-        shape.control->query_empty.wait(query_parity);
-        query_parity ^= 1;
+        Barrier* full = &shape.control->query_full[query_at.stage];
+        uint8_t* to = shape.query + query_at.stage * Shape::kQueryBytes;
+        shape.control->query_empty[query_at.stage].wait(query_at.parity);
         if (threadIdx.x % 32 == 0) {
             full->expect(Shape::kSlices * p.tokens * p.attend.group * kSlice * 2);
             for (int slice = 0; slice < Shape::kSlices; ++slice) {
-                copy_box(shape.query + slice * kTileRows * kSlice * 2, &p.query, full, slice * kSlice,
+                copy_box(to + slice * kTileRows * kSlice * 2, &p.query, full, slice * kSlice,
                          tile.head * p.attend.group, tile.first_token);
             }
         }
         __syncwarp();
+        query_at.advance();
     }
 
     // One block of keys or values, run by run: a run never crosses a page.
-    __device__ void fetch(const Sequence& sequence, const Tile& tile, uint32_t block, const TensorMap* map, uint8_t* ring,
-                          Barrier* full, Barrier* empty, RingPlace<Shape::kStages>& at) const {
+    __device__ void fetch(const Tile& tile, uint32_t block, const TensorMap* map, uint8_t* ring, Barrier* full, Barrier* empty) {
         const uint32_t first = block * Shape::kKeys, lane = threadIdx.x % 32;
-        const uint32_t runs = (min(sequence.length - first, static_cast<uint32_t>(Shape::kKeys)) + p.run - 1) / p.run;
+        const uint32_t runs = (min(tile.length - first, static_cast<uint32_t>(Shape::kKeys)) + p.run - 1) / p.run;
         uint8_t* to = ring + at.stage * Shape::kKeyBytes;
+        const auto slot_of = [&](uint32_t run) {
+            const uint32_t position = first + run * p.run, size = p.attend.page_size;
+            return p.attend.page_table[tile.pages + position / size] * size + position % size;
+        };
+        // Looked up while the room is still in use.
+        const uint32_t own = lane < runs ? slot_of(lane) : 0;
         empty[at.stage].wait(at.parity);
         if (lane == 0) full[at.stage].expect(runs * p.run * kDim * 2);
         __syncwarp();
         for (uint32_t run = lane; run < runs; run += 32) {
-            const uint32_t position = first + run * p.run, size = p.attend.page_size;
-            const uint32_t slot = sequence.pages[position / size] * size + position % size;
+            const uint32_t slot = run == lane ? own : slot_of(run);
             for (int slice = 0; slice < Shape::kSlices; ++slice) {
                 copy_box(to + (slice * Shape::kKeys + run * p.run) * kSlice * 2, map, &full[at.stage], slice * kSlice,
                          tile.head, slot);

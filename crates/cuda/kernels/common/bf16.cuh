@@ -19,6 +19,13 @@ __device__ __forceinline__ void store8(bf16* address, const Bf16x8& value) {
     *reinterpret_cast<Bf16x8*>(address) = value;
 }
 
+// Sixteen bytes in one access, whatever the compiler knows about the address.
+__device__ __forceinline__ void store_piece(void* address, uint4 words) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(words.x), "r"(words.y), "r"(words.z),
+                 "r"(words.w)
+                 : "memory");
+}
+
 __device__ __forceinline__ void unpack8(const Bf16x8& packed, float (&out)[8]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

@@ -43,6 +43,13 @@ __device__ __forceinline__ void multiply_shared(float (&sums)[kWidth / 2], uint6
 template <int kWidth>
 __device__ __forceinline__ void multiply_registers(float (&sums)[kWidth / 2], const uint32_t (&a)[4], uint64_t b);
 
+// Four 8×8 matrices of 16-bit elements from a warp's fragments; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t (&from)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(from[0]), "r"(from[1]),
+                 "r"(from[2]), "r"(from[3])
+                 : "memory");
+}
+
 #define OUT4(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])
 #define OUT16(i) OUT4(i), OUT4(i + 4), OUT4(i + 8), OUT4(i + 12)
 
