@@ -3,6 +3,7 @@
 use cudarc::driver::sys;
 use ops::DeviceError;
 
+use crate::chain::Recording;
 use crate::driver::check;
 
 /// A GPU's primary context and the stream that everything runs in.
@@ -12,6 +13,7 @@ pub(crate) struct Context {
     stream: sys::CUstream,
     /// Kernels begin only when everything before them has ended.
     in_turn: bool,
+    recording: Recording,
 }
 
 // SAFETY: driver handles may be used from any thread that has made the context current.
@@ -46,6 +48,7 @@ impl Context {
             primary: context,
             stream,
             in_turn,
+            recording: Recording::default(),
         })
     }
 
@@ -69,6 +72,16 @@ impl Context {
 
     pub(crate) fn is_in_turn(&self) -> bool {
         self.in_turn
+    }
+
+    /// Ops that wait to become one kernel.
+    pub(crate) fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// Enqueues the ops that wait: something follows that cannot be one kernel with them.
+    pub(crate) fn flush(&self) -> Result<(), DeviceError> {
+        self.recording.flush(self)
     }
 
     pub(crate) fn stream(&self) -> sys::CUstream {

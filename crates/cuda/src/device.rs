@@ -13,6 +13,7 @@ use ops::{
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
+use crate::chain::Chain;
 use crate::context::Context;
 use crate::cupti::CudaTracer;
 use crate::driver::check;
@@ -20,7 +21,7 @@ use crate::launch::attend::Attention;
 use crate::launch::sample::Sampling;
 use crate::launch::{Functions, Grid, launch};
 use crate::library::{self, Absent};
-use crate::linear::{DeviceWeight, Float8Weight, Product, Products};
+use crate::linear::{DeviceWeight, Ending, Float8Weight, Product, Products};
 use crate::module::{self, Function, Modules};
 use crate::transfer::{CudaReadback, CudaStaging};
 use crate::upload::CudaWeightStream;
@@ -80,6 +81,7 @@ pub struct CudaDevice {
     pub(crate) attention: Attention,
     pub(crate) sampling: Sampling,
     pub(crate) products: Products,
+    pub(crate) chain: Arc<Chain>,
     invent: Function,
     bandwidth: Option<f64>,
     tracer: Arc<CudaTracer>,
@@ -128,6 +130,7 @@ impl CudaDevice {
             attention: Attention::new(&context, modules, info.units)?,
             sampling: Sampling::new(&context, info.units)?,
             products: Products::new(&context, modules, info.units, options.products)?,
+            chain: Arc::new(Chain::new(&context, modules, info.units)?),
             invent: modules.find("invent_weight")?,
             bandwidth: bandwidth(&context, &info.name)?,
             tracer: Arc::new(CudaTracer::new(&options.library_folders)),
@@ -334,6 +337,7 @@ impl Device for CudaDevice {
             from.is_contiguous() && to.is_contiguous(),
             "whole rows are copied"
         );
+        self.context.flush()?;
         let bytes = from.rows() * from.cols() * from.dtype().size();
         let (to, from) = (
             to.address() as sys::CUdeviceptr,
@@ -348,7 +352,15 @@ impl Device for CudaDevice {
         &self,
         run: &mut dyn FnMut() -> Result<(), OpError>,
     ) -> Result<Option<Box<dyn Graph>>, OpError> {
-        Ok(Some(Box::new(graph::capture(&self.context, run)?)))
+        self.context.recording().begin(&self.context, &self.chain)?;
+        let captured = graph::capture(&self.context, &mut || {
+            run()?;
+            Ok(self.context.flush()?)
+        });
+        let links = self.context.recording().end(&self.context);
+        let mut graph = captured?;
+        graph.keep(links?);
+        Ok(Some(Box::new(graph)))
     }
 }
 
@@ -388,6 +400,9 @@ impl Kernels for CudaDevice {
         }
         let weight = op.weight;
         let mut product = Product::from(op);
+        if self.chains(weight, &product) {
+            return self.chain_product(&product, weight, (None, &Ending::Results));
+        }
         if let Some(weight) = weight.layout::<Float8Weight>() {
             return Ok(self.products.run_float8(&mut product, weight)?);
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys;
 use ops::{DeviceError, Graph, OpError};
+use tensor::Buffer;
 
 use crate::context::Context;
 use crate::driver::check;
@@ -12,6 +13,8 @@ use crate::driver::check;
 pub(crate) struct CudaGraph {
     executable: sys::CUgraphExec,
     context: Arc<Context>,
+    /// Only kernels read it.
+    links: Option<Buffer>,
 }
 
 // SAFETY: graph handles may be used from any thread, one at a time.
@@ -47,7 +50,15 @@ pub(crate) fn capture(
     Ok(CudaGraph {
         executable,
         context: Arc::clone(context),
+        links: None,
     })
+}
+
+impl CudaGraph {
+    /// Gives it the memory that its kernels read.
+    pub(crate) fn keep(&mut self, links: Option<Buffer>) {
+        self.links = links;
+    }
 }
 
 impl Graph for CudaGraph {

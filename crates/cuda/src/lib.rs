@@ -7,6 +7,7 @@
     reason = "driver calls and raw device addresses; every block says why it is sound"
 )]
 
+mod chain;
 mod context;
 mod cupti;
 mod device;

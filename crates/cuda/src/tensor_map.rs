@@ -23,6 +23,8 @@ pub(crate) struct Boxes<'a> {
 }
 
 impl TensorMap {
+    /// Describes nothing.
+    pub(crate) const NONE: Self = Self([0; 16]);
     /// Elements of a box along a row.
     pub(crate) const SLICE: u32 = 64;
 

@@ -8,7 +8,7 @@ use ops::{
 };
 use tensor::DType;
 
-use crate::bench::{MEMORY, Matrix, repeated, time, weight};
+use crate::bench::{MEMORY, Matrix, repeated, sync, time, weight};
 
 const PAGE: usize = 64;
 
@@ -65,6 +65,19 @@ struct Layer {
     gate_up: [Weight; 1],
     down: Weight,
     bias: Matrix,
+}
+
+impl Layer {
+    fn new(device: &CudaDevice, dims: &Dims, seed: u64) -> Self {
+        let qkv = dims.heads.query_width() + 2 * dims.heads.kv_width();
+        Self {
+            qkv: [weight(device, qkv, dims.hidden, seed)],
+            output: weight(device, dims.hidden, dims.heads.query_width(), seed),
+            gate_up: [weight(device, 2 * dims.inner, dims.hidden, seed)],
+            down: weight(device, dims.hidden, dims.inner, seed),
+            bias: Matrix::floats(device, 1, qkv, DType::BF16, &repeated(qkv, seed)),
+        }
+    }
 }
 
 /// Keys and values of a layer.
@@ -241,26 +254,85 @@ impl Step {
     }
 }
 
-pub(crate) fn run(device: &CudaDevice) -> bool {
+/// True when layers of few rows have the same bits replayed as op by op.
+pub(crate) fn replay_as_they_run(device: &CudaDevice) -> bool {
+    let mut well = true;
     for dims in &MODELS {
-        let qkv = dims.heads.query_width() + 2 * dims.heads.kv_width();
+        let layers: Vec<Layer> = (0..2).map(|i| Layer::new(device, dims, i)).collect();
+        for (rows, length) in [(1, 1088), (2, 1), (2, 5000), (3, 130), (8, 200)] {
+            well &= replays(device, dims, &layers, rows, length);
+        }
+    }
+    well
+}
+
+/// The same of one small layer, for a tool that watches every access.
+pub(crate) fn replays_small(device: &CudaDevice) -> bool {
+    let dims = &MODELS[1];
+    let layers = [Layer::new(device, dims, 0)];
+    replays(device, dims, &layers, 2, 130)
+}
+
+fn replays(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, length: usize) -> bool {
+    let slots = rows * length.div_ceil(PAGE) * PAGE;
+    let cache = |seed| Matrix::random(device, slots, dims.heads.kv_width(), seed);
+    let mut caches: Vec<Cache> = (0..layers.len() as u64)
+        .map(|i| (cache(i), cache(i + 9)))
+        .collect();
+    let (mut step, first) = (
+        Step::new(device, dims, rows, length),
+        Matrix::random(device, rows, dims.hidden, 3),
+    );
+    let mut all = |step: &mut Step| {
+        step.state = NormState::Done;
+        for (layer, cache) in layers.iter().zip(&mut caches) {
+            step.run(device, dims, layer, cache)?;
+        }
+        Ok::<(), OpError>(())
+    };
+    let begin = |step: &mut Step| {
+        for to in [&mut step.hidden, &mut step.residual] {
+            device.copy(first.view(), to.view_mut()).expect("a copy");
+        }
+        sync(device);
+    };
+    let graph = device.capture(&mut || all(&mut step)).expect("a capture");
+    let graph = graph.expect("this device captures");
+    begin(&mut step);
+    all(&mut step).expect("ops");
+    let eager = step.residual.read(device);
+    begin(&mut step);
+    graph.replay().expect("a replay");
+    let replayed = step.residual.read(device);
+    let same = eager
+        .iter()
+        .zip(&replayed)
+        .all(|(a, b)| a.to_bits() == b.to_bits());
+    let finite = eager.iter().all(|value| value.is_finite());
+    let name = dims.name;
+    println!("{name}, {rows} rows × {length}: equal bits {same}, finite {finite}");
+    same && finite
+}
+
+/// Rows and lengths of steps.
+const FEW: [(usize, usize); 5] = [(1, 1088), (1, 16384), (2, 1088), (4, 1088), (8, 1088)];
+const MANY: [(usize, usize); 4] = [(16, 1088), (32, 1088), (64, 1536), (256, 1536)];
+
+/// Steps of few rows alone.
+pub(crate) fn few(device: &CudaDevice) -> bool {
+    measure_all(device, &FEW)
+}
+
+pub(crate) fn run(device: &CudaDevice) -> bool {
+    measure_all(device, &[&FEW[..], &MANY].concat())
+}
+
+fn measure_all(device: &CudaDevice, steps: &[(usize, usize)]) -> bool {
+    for dims in &MODELS {
         let layers: Vec<Layer> = (0..MEASURED as u64)
-            .map(|i| Layer {
-                qkv: [weight(device, qkv, dims.hidden, i)],
-                output: weight(device, dims.hidden, dims.heads.query_width(), i),
-                gate_up: [weight(device, 2 * dims.inner, dims.hidden, i)],
-                down: weight(device, dims.hidden, dims.inner, i),
-                bias: Matrix::floats(device, 1, qkv, DType::BF16, &repeated(qkv, i)),
-            })
+            .map(|i| Layer::new(device, dims, i))
             .collect();
-        for (rows, length) in [
-            (1, 1088),
-            (8, 1088),
-            (16, 1088),
-            (32, 1088),
-            (64, 1536),
-            (256, 1536),
-        ] {
+        for &(rows, length) in steps {
             measure(device, dims, &layers, rows, length);
         }
     }

@@ -29,7 +29,7 @@ use cuda::{CudaDevice, CudaOptions, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 13] = [
+const PARTS: [(&str, Part); 14] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -42,6 +42,7 @@ const PARTS: [(&str, Part); 13] = [
     ("decode", decode::run),
     ("sanitize", sanitize::run),
     ("layers", layers::run),
+    ("few", layers::few),
     ("profile", profile::run),
 ];
 
@@ -71,7 +72,10 @@ fn main() -> ExitCode {
     let options = CudaOptions {
         library_folders: folders,
         // Fewer rows, fewer ways to choose from: a tool that watches every access takes its time.
-        max_step_tokens: if parts.iter().any(|part| part.0 == "sanitize") {
+        max_step_tokens: if parts
+            .iter()
+            .any(|part| matches!(part.0, "sanitize" | "few"))
+        {
             8
         } else {
             2048

@@ -53,6 +53,10 @@ struct EvenHead {
         if constexpr (kPer == 2) *reinterpret_cast<uint32_t*>(pairs) = *reinterpret_cast<const uint32_t*>(from + first());
         if constexpr (kPer == 4) *reinterpret_cast<uint2*>(pairs) = *reinterpret_cast<const uint2*>(from + first());
         if constexpr (kPer == 8) *reinterpret_cast<uint4*>(pairs) = *reinterpret_cast<const uint4*>(from + first());
+        take(pairs);
+    }
+
+    __device__ __forceinline__ void take(const __nv_bfloat162 (&pairs)[kPer / 2]) {
 #pragma unroll
         for (int i = 0; i < kPer / 2; ++i) {
             const float2 pair = __bfloat1622float2(pairs[i]);

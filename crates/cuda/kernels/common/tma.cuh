@@ -41,3 +41,38 @@ __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier
         "l"(map), "r"(shared_address(done)), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
         : "memory");
 }
+
+// The box is copied soon: from memory to the second cache.
+__device__ __forceinline__ void expect_box(const TensorMap* map, int x, int y, int z) {
+    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y), "r"(z) : "memory");
+}
+
+__device__ __forceinline__ void expect_box(const TensorMap* map, int x, int y, int z, int w, int v) {
+    asm volatile("cp.async.bulk.prefetch.tensor.5d.L2.global [%0, {%1, %2, %3, %4, %5}];" ::"l"(map), "r"(x), "r"(y), "r"(z),
+                 "r"(w), "r"(v)
+                 : "memory");
+}
+
+// What is read once leaves the second cache before anything else.
+struct ReadOnce {
+    uint64_t policy;
+
+    __device__ __forceinline__ ReadOnce() { asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy)); }
+
+    __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z) const {
+        asm volatile(
+            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, "
+            "%5}], [%2], %6;" ::"r"(shared_address(to)),
+            "l"(map), "r"(shared_address(done)), "r"(x), "r"(y), "r"(z), "l"(policy)
+            : "memory");
+    }
+
+    __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z, int w,
+                                             int v) const {
+        asm volatile(
+            "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, "
+            "%5, %6, %7}], [%2], %8;" ::"r"(shared_address(to)),
+            "l"(map), "r"(shared_address(done)), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v), "l"(policy)
+            : "memory");
+    }
+};

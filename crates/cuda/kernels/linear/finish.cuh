@@ -12,6 +12,8 @@ template <int kTokens>
 struct Factors {
     Barrier found;
     float values[kTokens];
+
+    __device__ __forceinline__ void wait() { found.wait(0); }
 };
 
 // Warp `warp` of `kWarps` that work out factors of late norms while products run: eight rows at a time.
@@ -44,30 +46,31 @@ struct Finish {
     static __device__ __forceinline__ uint32_t token(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
 
     // Multiplies rows with the factors that their norm still lacks.
-    static __device__ __forceinline__ void complete(const LinearParams& p, Factors<kTokens>* factors, Sums sums) {
+    template <class F>
+    static __device__ __forceinline__ void complete(const LinearSurroundings& p, F* factors, Sums sums) {
         if (!p.squares) return;
-        factors->found.wait(0);
+        factors->wait();
 #pragma unroll
         for (int i = 0; i < kSums; ++i) sums[i] *= factors->values[token(i)];
     }
 
-    static __device__ __forceinline__ void results(const LinearParams& p, uint32_t first, Sums sums) {
+    static __device__ __forceinline__ void results(const LinearSurroundings& p, uint32_t first, Sums sums) {
 #pragma unroll
         for (int i = 0; i < kSums; ++i) {
             const uint32_t at = first + output(i);
             if (token(i) >= p.rows || at >= p.outputs) continue;
-            const float value = p.bias ? sums[i] + __bfloat162float(p.bias[at]) : sums[i];
+            if (p.bias) sums[i] += __bfloat162float(p.bias[at]);
             const size_t place = static_cast<size_t>(token(i)) * p.out_stride + at;
             if (p.wide) {
-                static_cast<float*>(p.out)[place] = value;
+                static_cast<float*>(p.out)[place] = sums[i];
             } else {
-                static_cast<bf16*>(p.out)[place] = __float2bfloat16(value);
+                static_cast<bf16*>(p.out)[place] = __float2bfloat16(sums[i]);
             }
         }
     }
 
     // Of the two outputs that a thread holds of a row, the first is a gate and the second its factor.
-    static __device__ __forceinline__ void gated(const LinearParams& p, uint32_t first, Sums sums) {
+    static __device__ __forceinline__ void gated(const LinearSurroundings& p, uint32_t first, Sums sums) {
         const uint32_t width = p.outputs / 2, at = first / 2 + output(0);
         if (at >= width) return;
         const float gate_bias = p.bias ? __bfloat162float(p.bias[at]) : 0.0f;
@@ -75,13 +78,14 @@ struct Finish {
 #pragma unroll
         for (int i = 0; i < kSums; ++i) {
             if (i / 2 % 2 != 0 || token(i) >= p.rows) continue;
-            const float value = activate(sums[i] + gate_bias, p.gelu) * (sums[i + 2] + up_bias);
-            static_cast<bf16*>(p.out)[static_cast<size_t>(token(i)) * p.out_stride + at] = __float2bfloat16(value);
+            sums[i] = activate(sums[i] + gate_bias, p.gelu) * (sums[i + 2] + up_bias);
+            static_cast<bf16*>(p.out)[static_cast<size_t>(token(i)) * p.out_stride + at] = __float2bfloat16(sums[i]);
         }
     }
 
-    // Adds to the residual; what the next products read lacks only the factor of the norm.
-    static __device__ __forceinline__ void onward(const LinearParams& p, uint32_t first, Sums sums) {
+    // Adds to the residual; what the next products read lacks only the factor of the norm. `tell` gets sums of squares.
+    template <class Tell>
+    static __device__ __forceinline__ void onward(const LinearSurroundings& p, uint32_t first, Sums sums, Tell tell) {
         const uint32_t at[2] = {first + output(0), first + output(2)};
         float weights[2], biases[2] = {};
 #pragma unroll
@@ -110,17 +114,20 @@ struct Finish {
                 float squares = sums[i] * sums[i] + sums[i + 2] * sums[i + 2];
 #pragma unroll
                 for (int offset = 4; offset < 32; offset *= 2) squares += __shfl_xor_sync(0xffffffffu, squares, offset);
-                if (threadIdx.x % 32 < 4 && token(i) < p.rows && first < p.outputs) {
-                    p.next_squares[token(i) * p.next_parts + first / 16] = squares;
-                }
+                if (threadIdx.x % 32 < 4 && token(i) < p.rows && first < p.outputs) tell(token(i), first / 16, squares);
             }
+#pragma unroll
+            for (int i = group; i < group + 4; ++i) sums[i] *= weights[i / 2 % 2];
         }
     }
 
-    template <Ending kEnding>
-    static __device__ __forceinline__ void run(const LinearParams& p, Factors<kTokens>* factors, uint32_t first, Sums sums) {
+    // Leaves what was written in `sums`: results or, of gated ones, the first of two.
+    template <Ending kEnding, class F>
+    static __device__ __forceinline__ void run(const LinearSurroundings& p, F* factors, uint32_t first, Sums sums) {
         if constexpr (kEnding == Ending::kOnward) {
-            onward(p, first, sums);
+            onward(p, first, sums, [&](uint32_t row, uint32_t part, float squares) {
+                p.next_squares[row * p.next_parts + part] = squares;
+            });
         } else {
             complete(p, factors, sums);
             kEnding == Ending::kGated ? gated(p, first, sums) : results(p, first, sums);

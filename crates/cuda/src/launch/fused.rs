@@ -1,56 +1,89 @@
 //! Ops that one product does whole, where that is faster; else they are done one after the other.
 
-use ops::{Activation, GatedLinear, LateLinear, LinearAddNorm, NormState, OpError};
+use ops::{
+    Activation, GatedLinear, LateLinear, LateNorm, LinearAddNorm, NormState, OpError, Weight,
+};
 use tensor::DType;
 
+use crate::chain::Chain;
 use crate::device::CudaDevice;
 use crate::launch::are_pieces;
-use crate::linear::{Ending, Onward, Product};
+use crate::linear::{DeviceWeight, Ending, Onward, Product};
 
 impl CudaDevice {
+    /// True when a product goes into a chain.
+    pub(crate) fn chains(&self, weight: &Weight, product: &Product<'_>) -> bool {
+        self.chains_rows(weight, product.x.rows()) && product.rows_are_pieces()
+    }
+
+    fn chains_rows(&self, weight: &Weight, rows: usize) -> bool {
+        self.products.prefers_chains() && Chain::takes(rows, weight)
+    }
+
+    pub(crate) fn chain_product(
+        &self,
+        product: &Product<'_>,
+        weight: &Weight,
+        how: (Option<LateNorm<'_>>, &Ending<'_>),
+    ) -> Result<(), OpError> {
+        let layout = weight.layout::<DeviceWeight>();
+        let layout = layout.expect("chains take weights of this kind only");
+        Ok(self.chain.product(&self.context, product, layout, how)?)
+    }
+
+    /// One product with what surrounds it; none where no kernel of ours is to be preferred.
+    fn fuse(
+        &self,
+        product: &Product<'_>,
+        weight: &Weight,
+        (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
+    ) -> Option<Result<(), OpError>> {
+        if self.chains(weight, product) {
+            return Some(self.chain_product(product, weight, (norm, ending)));
+        }
+        let fusable = self.products.fusable(weight, product.x.rows())?;
+        let ran = self.products.run_fused(product, fusable, norm, ending);
+        Some(ran.map_err(OpError::from))
+    }
+
+    /// True when products of so many rows with the weight can complete a norm.
+    fn reads_late(&self, weight: &Weight, rows: usize) -> bool {
+        self.chains_rows(weight, rows) || self.products.fusable(weight, rows).is_some()
+    }
+
     pub(crate) fn run_late_linear(&self, op: LateLinear<'_>) -> Result<(), OpError> {
-        let fusable = self
-            .products
-            .fusable(op.product.weight, op.product.x.rows());
-        let Some(fusable) = fusable else {
-            return Err(OpError::NotTaken { op: "late_linear" });
-        };
-        let (product, norm) = (Product::from(op.product), Some(op.norm));
-        Ok(self
-            .products
-            .run_fused(&product, fusable, norm, &Ending::Results)?)
+        let (weight, norm) = (op.product.weight, Some(op.norm));
+        let product = Product::from(op.product);
+        self.fuse(&product, weight, (norm, &Ending::Results))
+            .unwrap_or(Err(OpError::NotTaken { op: "late_linear" }))
     }
 
     pub(crate) fn run_gated_linear(&self, op: GatedLinear<'_>) -> Result<(), OpError> {
-        let fusable = self
-            .products
-            .fusable(op.product.weight, op.product.x.rows());
+        let weight = op.product.weight;
         let product = Product {
             x: op.product.x,
             bias: op.product.bias,
             out: op.out,
         };
-        let fits = op.product.weight.rows().is_multiple_of(16)
-            && product.rows_are_pieces()
-            && product.out.dtype() == DType::BF16;
-        let (Some(fusable), true) = (fusable, fits) else {
-            let out = product.out;
-            return GatedLinear { out, ..op }.compose(self);
-        };
         let ending = Ending::Gated {
             gelu: op.activation == Activation::GeluTanh,
         };
-        Ok(self
-            .products
-            .run_fused(&product, fusable, op.norm, &ending)?)
+        let fits = weight.rows().is_multiple_of(16)
+            && product.rows_are_pieces()
+            && product.out.dtype() == DType::BF16;
+        let fused = if fits {
+            self.fuse(&product, weight, (op.norm, &ending))
+        } else {
+            None
+        };
+        let out = product.out;
+        fused.unwrap_or_else(|| GatedLinear { out, ..op }.compose(self))
     }
 
     pub(crate) fn run_linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
-        let rows = op.product.x.rows();
-        let fusable = |weight| self.products.fusable(weight, rows);
-        let read_late =
-            !op.readers.is_empty() && op.readers.iter().all(|reader| fusable(reader).is_some());
-        let fusable = fusable(op.product.weight);
+        let (rows, weight) = (op.product.x.rows(), op.product.weight);
+        let late = |weight: &Weight| self.reads_late(weight, rows);
+        let read_late = !op.readers.is_empty() && op.readers.iter().all(late) && late(weight);
         let product = Product {
             x: op.product.x,
             bias: op.product.bias,
@@ -62,16 +95,19 @@ impl CudaDevice {
             && are_pieces(product.out.cols(), &[out_at])
             && op.residual.dtype() == DType::BF16
             && op.weight.dtype() == DType::F32;
-        let (Some(fusable), true) = (fusable, read_late && fits) else {
+        if !(read_late && fits) {
             let out = product.out;
             return LinearAddNorm { out, ..op }.compose(self);
-        };
+        }
         let ending = Ending::Onward(Onward {
             residual: op.residual,
             norm: op.weight,
             squares: op.squares,
         });
-        self.products.run_fused(&product, fusable, None, &ending)?;
+        self.fuse(&product, weight, (None, &ending))
+            .unwrap_or(Err(OpError::NotTaken {
+                op: "linear_add_norm",
+            }))?;
         Ok(NormState::Late)
     }
 }

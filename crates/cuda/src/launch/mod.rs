@@ -129,6 +129,7 @@ unsafe fn enqueue<P: Copy>(
     if grid.blocks.0 == 0 || grid.blocks.1 == 0 {
         return Ok(());
     }
+    context.flush()?;
     // SAFETY: plain data; zero is a valid value of every field that is not set below.
     let mut attribute: sys::CUlaunchAttribute = unsafe { std::mem::zeroed() };
     attribute.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;

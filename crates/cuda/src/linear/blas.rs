@@ -221,6 +221,7 @@ impl Blas {
         scaled: Option<&Scaled>,
         algorithm: &Algorithm,
     ) -> Result<(), DeviceError> {
+        self.context.flush()?;
         let descriptors = Descriptors::new(product, scaled)?;
         let x = scaled.map_or(product.x.address() as u64, |scaled| scaled.x);
         let (one, zero) = (1.0f32, 0.0f32);

@@ -20,6 +20,11 @@ pub(crate) enum Fusable<'w> {
 }
 
 impl Products {
+    /// True when products of few rows go into chains.
+    pub(crate) fn prefers_chains(&self) -> bool {
+        self.choice != ProductChoice::Library
+    }
+
     /// How our kernels multiply so many rows with a weight, where they are to be preferred.
     pub(crate) fn fusable<'w>(&self, weight: &'w Weight, rows: usize) -> Option<Fusable<'w>> {
         if rows == 0 {

@@ -26,7 +26,7 @@ use stream::Stream;
 
 pub(crate) use float8::{Float8Weight, ScaleGrid};
 pub(crate) use stream::Variant;
-pub(crate) use surroundings::{Ending, Onward};
+pub(crate) use surroundings::{Ending, Onward, Surroundings, Told};
 
 /// Row counts that ways are chosen for; a product uses the next one above its own. One choice for up to eight rows, so
 /// that a row has the same bits alone and in small company.

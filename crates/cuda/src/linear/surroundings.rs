@@ -24,7 +24,7 @@ pub(crate) struct Onward<'a> {
 
 impl Ending<'_> {
     /// Its place among the kernels.
-    pub(super) fn number(&self) -> usize {
+    pub(crate) fn number(&self) -> usize {
         match self {
             Self::Results => 0,
             Self::Gated { .. } => 1,
@@ -33,10 +33,26 @@ impl Ending<'_> {
     }
 }
 
+/// Results of an op, as the next one may read them.
+pub(crate) struct Told {
+    pub(crate) address: u64,
+    pub(crate) stride: u32,
+    pub(crate) results: usize,
+    pub(crate) rows: usize,
+}
+
+impl Told {
+    /// True when they are this matrix: address, stride, columns, rows.
+    pub(crate) fn is(&self, (address, stride, cols, rows): (u64, u32, usize, usize)) -> bool {
+        (self.address, self.results, self.rows) == (address, cols, rows)
+            && (rows == 1 || self.stride == stride)
+    }
+}
+
 /// `LinearSurroundings` of the kernels.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct Surroundings {
+pub(crate) struct Surroundings {
     out: u64,
     bias: u64,
     partials: u64,
@@ -61,7 +77,7 @@ pub(super) struct Surroundings {
 impl Surroundings {
     /// Those of a product with a weight of so many outputs, in so many stages; `sums` are the addresses of sums of
     /// shared tiles and of how much of each tile has arrived.
-    pub(super) fn new(
+    pub(crate) fn new(
         product: &Product<'_>,
         (outputs, stages): (usize, usize),
         [partials, arrivals]: [u64; 2],
@@ -102,5 +118,55 @@ impl Surroundings {
             all.next_parts = onward.squares.stride() as u32;
         }
         all
+    }
+
+    /// Its results as a matrix; none where they are not of the type of activations.
+    pub(crate) fn told(&self, gated: bool) -> Option<Told> {
+        let results = self.outputs as usize / if gated { 2 } else { 1 };
+        (self.wide == 0).then_some(Told {
+            address: self.out,
+            stride: self.out_stride,
+            results,
+            rows: self.rows as usize,
+        })
+    }
+
+    /// Where sums of squares of its inputs are, or zero, and how many there are of a row.
+    pub(crate) fn squares(&self) -> (u64, usize) {
+        (self.squares, self.parts as usize)
+    }
+
+    /// Where those of its results go, or zero.
+    pub(crate) fn next_squares(&self) -> u64 {
+        self.next_squares
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Told;
+
+    #[test]
+    fn results_are_read_by_mail_only_where_they_are_the_whole_matrix() {
+        let told = |rows| Told {
+            address: 64,
+            stride: 32,
+            results: 16,
+            rows,
+        };
+        for (rows, matrix, expected) in [
+            (2, (64, 32, 16, 2), true),
+            (2, (64, 16, 16, 2), false),
+            (1, (64, 16, 16, 1), true),
+            (2, (66, 32, 16, 2), false),
+            (2, (64, 32, 8, 2), false),
+            (2, (64, 32, 16, 1), false),
+        ] {
+            assert_eq!(told(rows).is(matrix), expected, "{matrix:?}");
+        }
     }
 }

@@ -135,6 +135,9 @@ impl CudaDevice {
     /// One kernel where every sequence has one new token, else two.
     pub(crate) fn launch_rope_attend(&self, mut op: RopeAttend<'_>) -> Result<(), OpError> {
         op.check()?;
+        if self.chain.attend(&self.context, &op)? {
+            return Ok(());
+        }
         let fresh = fresh_params(&op.rope);
         let attend = op.attend();
         let shape = Shape::of(&attend);

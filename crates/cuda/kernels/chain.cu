@@ -1,0 +1,99 @@
+// A chain of products and attention of few rows in one kernel. Weights, keys and values are fetched as far ahead as there is
+// room, over the borders of ops; what an op finds goes to the next one by mail, so that blocks never wait for each other's
+// end.
+#include "chain/attend.cuh"
+#include "chain/clerk.cuh"
+#include "chain/fetch.cuh"
+#include "chain/product.cuh"
+
+// Those that compute, one that fetches, and the clerk.
+constexpr int kThreads = kComputing + 64;
+// Bytes behind the ring and the rows of x, as chain/mod.rs counts them.
+constexpr int kRestRoom = 10240;
+
+struct Rest {
+    // The link that is under way and the one after it.
+    ChainLink links[2];
+    union {
+        ProductShared product;
+        AttendShared attend;
+    };
+    KnownPart known;
+    float factors[2][kTokens];
+    Barrier found[2];
+    Barrier full[kMostStages];
+    Barrier empty[kMostStages];
+};
+static_assert(sizeof(Rest) <= kRestRoom, "fits");
+
+__device__ __forceinline__ void learn(ChainLink* to, const ChainLink* from) {
+    constexpr int kPieces = sizeof(ChainLink) / 16;
+    if (threadIdx.x < kPieces) {
+        reinterpret_cast<uint4*>(to)[threadIdx.x] = reinterpret_cast<const uint4*>(from)[threadIdx.x];
+    }
+    __syncwarp();
+}
+
+__device__ __forceinline__ void compute(const ChainParams& p, const ChainLink* links, uint32_t age, const ChainRing& ring,
+                                        uint8_t* x, Rest* rest) {
+    ChainRing::Place place{0, 0};
+    uint32_t norms = 0;
+    learn(&rest->links[0], links);
+#pragma unroll 1
+    for (uint32_t i = 0; i < p.count; ++i) {
+        // Everyone is done with the link before.
+        meet(1, kComputing);
+        if (i + 1 < p.count) learn(&rest->links[(i + 1) % 2], links + i + 1);
+        const ChainLink& link = rest->links[i % 2];
+        const ChainMail mail(p, i, age);
+        if (link.kind == LinkKind::kAttend) {
+            ChainAttention(link.attend, ring, mail, &rest->attend, &rest->known, x).run(place);
+            continue;
+        }
+        LateFactors factors{&rest->found[norms % 2], rest->factors[norms % 2], norms / 2 % 2};
+        if (ChainClerk::has_factors(link)) ++norms;
+        ChainProduct(link, ring, mail, x, &rest->product, &factors).run(place);
+    }
+}
+
+// The last block to end leaves everything ready for the next chain.
+__device__ __forceinline__ void end(const ChainParams& p, uint32_t age) {
+    meet(1, kComputing);
+    if (threadIdx.x == 0 && atomicAdd(&p.progress->done, 1) + 1 == gridDim.x) {
+        p.progress->age = age + p.count;
+        p.progress->done = 0;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads) chain(const __grid_constant__ ChainParams p) {
+    extern __shared__ __align__(1024) uint8_t shared[];
+    uint8_t* x = shared + p.ring * kStageBytes;
+    Rest* rest = reinterpret_cast<Rest*>(x + p.x_room);
+    const ChainLink* links = p.links ? p.links : &p.only;
+    const ChainRing ring{shared, rest->full, rest->empty, p.ring};
+    if (threadIdx.x == 0) {
+        for (uint32_t i = 0; i < p.ring; ++i) {
+            ring.full[i].init(1);
+            ring.empty[i].init(kWarps);
+        }
+        for (Barrier& found : rest->found) found.init(1);
+        rest->known.page_table = nullptr;
+        publish_barriers();
+    }
+    __syncthreads();
+    const uint32_t warp = threadIdx.x / 32;
+    if (warp == kWarps) {
+        ChainFetch(links, ring).run(p.count);
+        let_successor_begin();
+        wait_for_predecessor();
+        return;
+    }
+    wait_for_predecessor();
+    const uint32_t age = __ldcg(&p.progress->age);
+    if (warp > kWarps) {
+        ChainClerk{rest->found, rest->factors}.run(p, links, age);
+        return;
+    }
+    compute(p, links, age, ring, x, rest);
+    end(p, age);
+}

@@ -1,0 +1,387 @@
+// Attention of few sequences with one new token each, heads of 128 elements.
+//
+// A block takes parts of sequences, a warp stages of 32 positions. What is cached is there before the link that makes the
+// new token has ended.
+#pragma once
+#include "../attend/params.cuh"
+#include "../common/approximate.cuh"
+#include "../common/head.cuh"
+#include "../common/mma.cuh"
+#include "mail.cuh"
+#include "part.cuh"
+
+// Columns of products: query heads of a group.
+constexpr int kMostHeads = 8;
+// Steps of sixteen elements of a head.
+constexpr int kSteps = kHeadDim / 16;
+// Between heads, so that lanes that write side by side meet different banks.
+constexpr int kHeadStride = kHeadDim + 4;
+// Pairs of neighbouring elements of a head, and parts that are looked at together.
+constexpr uint32_t kPairs = kHeadDim / 2;
+constexpr int kAtOnce = 8;
+
+struct AttendShared {
+    bf16 query[kMostHeads][kHeadDim];
+    bf16 key[kHeadDim];
+    bf16 value[kHeadDim];
+};
+
+// The part under way, which is the same in the next layer where a block has only one; its batch, how many parts that has,
+// and angles of the part's token.
+struct KnownPart {
+    ChainPart part;
+    const uint32_t* page_table;
+    uint32_t heads;
+    uint32_t count;
+    float angles[kHeadDim];
+};
+
+// Results of positions, two neighbouring elements: relative to the highest score, with the sum of weights.
+struct Merged {
+    float highest = kLowest;
+    float total = 0.0f;
+    float2 sum{};
+
+    __device__ __forceinline__ void add(const float2& scale, const float2& other) {
+        const float most = fmaxf(highest, scale.x);
+        const float mine = power_of_two(highest - most), theirs = power_of_two(scale.x - most);
+        highest = most;
+        total = total * mine + scale.y * theirs;
+        sum.x = sum.x * mine + other.x * theirs;
+        sum.y = sum.y * mine + other.y * theirs;
+    }
+};
+
+struct ChainAttention {
+    using Head = EvenHead<kHeadDim / 32>;
+
+    const ChainAttend& a;
+    const ChainRing& ring;
+    const ChainMail& mail;
+    AttendShared* shared;
+    KnownPart* known;
+    // What warps have found, in the room for rows of x: sums, and maxima with totals.
+    float* found;
+    float2* scales;
+    const ChainPart& part;
+    const uint32_t warp = threadIdx.x / 32;
+    const uint32_t lane = threadIdx.x % 32;
+    uint32_t query[kSteps][2];
+    // Of heads 2 · (lane % 4) and its neighbour.
+    float highest[2];
+    float total[2];
+    // Of elements lane / 4 and lane / 4 + 8 of every sixteen, for these heads.
+    float sums[kSteps][4];
+
+    __device__ ChainAttention(const ChainAttend& attend, const ChainRing& cached, const ChainMail& post, AttendShared* some,
+                              KnownPart* last, uint8_t* room)
+        : a(attend),
+          ring(cached),
+          mail(post),
+          shared(some),
+          known(last),
+          found(reinterpret_cast<float*>(room)),
+          scales(reinterpret_cast<float2*>(found + kWarps * attend.group * kHeadStride)),
+          part(last->part) {}
+
+    // All parts of this block, and then what it adds up of them.
+    __device__ void run(ChainRing::Place& place) {
+        if (known->page_table != a.page_table || known->heads != a.kv_heads) find(blockIdx.x);
+        const uint32_t count = known->count;
+#pragma unroll 1
+        for (uint32_t number = blockIdx.x; number < count; number += gridDim.x) {
+            if (part.number != number) find(number);
+            prepare();
+            attend(place);
+            tell();
+        }
+#pragma unroll 1
+        for (uint32_t number = blockIdx.x; number < count; number += gridDim.x) {
+            if (part.number != number) find(number);
+            if (part.parts > 1) add_up();
+        }
+    }
+
+private:
+    __device__ void find(uint32_t number) {
+        // Everyone is done with the part before and what was found of it.
+        meet(1, kComputing);
+        if (threadIdx.x == 0) {
+            known->part = find_part(a, number, known->count);
+            known->page_table = a.page_table;
+            known->heads = a.kv_heads;
+        }
+        __syncwarp();
+        meet(1, kComputing);
+        if (threadIdx.x < kHeadDim && number < known->count) {
+            known->angles[threadIdx.x] = a.table[static_cast<size_t>(part.position) * kHeadDim + threadIdx.x];
+        }
+        meet(1, kComputing);
+    }
+
+    // Queries of the group, and the new key and value where they are in this part: one warp each.
+    __device__ void prepare() {
+        const typename Head::Angles angles(known->angles, kHeadDim, nullptr);
+        const uint32_t queries = a.kv_heads * a.group * kHeadDim;
+        const uint32_t jobs = a.group + (part.has_newest() ? 2 : 0);
+#pragma unroll 1
+        for (uint32_t job = warp; job < jobs; job += kWarps) {
+            if (job < a.group) {
+                const uint32_t first = (part.head * a.group + job) * kHeadDim;
+                const typename Head::Norm norm({a.query_norm, a.query_eps, a.wide_norms});
+                Head query = fresh(a.query, a.query_stride, first, 0);
+                if (a.query_norm) query.normalise(norm, kHeadDim);
+                query.rotate(angles);
+                query.store(shared->query[job], kHeadDim);
+            } else if (job == a.group) {
+                const typename Head::Norm norm({a.key_norm, a.key_eps, a.wide_norms});
+                Head key = fresh(a.key, a.key_stride, part.head * kHeadDim, queries);
+                if (a.key_norm) key.normalise(norm, kHeadDim);
+                key.rotate(angles);
+                key.store(shared->key, kHeadDim);
+                key.store(place_of_newest(a.keys), kHeadDim);
+            } else {
+                const uint32_t before = queries + a.kv_heads * kHeadDim;
+                const Head value = fresh(a.value, a.value_stride, part.head * kHeadDim, before);
+                value.store(shared->value, kHeadDim);
+                value.store(place_of_newest(a.values), kHeadDim);
+            }
+        }
+        meet(1, kComputing);
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                query[step][i] =
+                    *reinterpret_cast<const uint32_t*>(&shared->query[lane / 4][step * 16 + i * 8 + lane % 4 * 2]);
+            }
+        }
+    }
+
+    // A head of the new token, from element `first` on: of a matrix, or of the mail, where queries, keys and values follow
+    // each other.
+    __device__ __forceinline__ Head fresh(const bf16* matrix, uint32_t stride, uint32_t first, uint32_t before) const {
+        Head head;
+        if (!mail.from_results) {
+            head.load(matrix + static_cast<size_t>(part.token) * stride + first, kHeadDim);
+            return head;
+        }
+        const uint64_t* from = mail.from_results + part.token * kResultWords + (before + first) / 2 + 2 * lane;
+        TwoWords some;
+        do some.look(from);
+        while (!some.are_of(mail.from_age));
+        __syncwarp();
+        const uint2 four = some.data();
+        head.take(reinterpret_cast<const __nv_bfloat162(&)[2]>(four));
+        return head;
+    }
+
+    __device__ __forceinline__ bf16* place_of_newest(bf16* all) const {
+        return all + (static_cast<size_t>(part.slot) * a.kv_heads + part.head) * kHeadDim;
+    }
+
+    // Stages of the part in turn, one a warp.
+    __device__ void attend(ChainRing::Place& place) {
+        highest[0] = highest[1] = kLowest;
+        total[0] = total[1] = 0.0f;
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sums[step][i] = 0.0f;
+        }
+        const uint32_t stages = part.stages();
+#pragma unroll 1
+        for (uint32_t stage = 0; stage < stages; ++stage, place.advance(ring.count)) {
+            if (stage % kWarps != warp) continue;
+            ring.full[place.stage].wait(place.parity);
+            use(part.begin + stage * kTile, ring.at(place));
+            __syncwarp();
+            if (lane == 0) ring.empty[place.stage].arrive(kWarps);
+        }
+    }
+
+    __device__ void use(uint32_t first, uint8_t* stage) {
+        if (first + kTile >= part.length) complete(first, stage);
+        const uint32_t keys = shared_address(stage), values = keys + kStageBytes / 2;
+        float weights[2][4];
+        score(first, keys, weights);
+        weigh(weights);
+        mix(values, weights);
+    }
+
+    // Where a piece of eight elements of a position is in a stage.
+    __device__ __forceinline__ uint32_t offset(uint32_t row, uint32_t piece) const {
+        const uint32_t copy = row >> a.run_shift, within = row - (copy << a.run_shift);
+        return (((copy * 2 + piece / 8) << a.run_shift) + within) * 128 + ((piece % 8) ^ (row % 8)) * 16;
+    }
+
+    // The newest position was not there when the stage was fetched; behind it may be anything.
+    __device__ void complete(uint32_t first, uint8_t* stage) const {
+        const uint32_t newest = part.length - 1 - first, piece = lane % 16;
+        const uint4* fresh = reinterpret_cast<const uint4*>(lane < 16 ? shared->key : shared->value);
+        *reinterpret_cast<uint4*>(stage + (lane < 16 ? 0 : kStageBytes / 2) + offset(newest, piece)) = fresh[piece];
+        for (uint32_t row = newest + 1 + lane / 16; row < kTile; row += 2) {
+            *reinterpret_cast<uint4*>(stage + kStageBytes / 2 + offset(row, piece)) = uint4{};
+        }
+        // The copy engine writes here next.
+        publish_shared();
+        __syncwarp();
+    }
+
+    // Scores of positions lane / 4 and lane / 4 + 8 of every sixteen.
+    __device__ __forceinline__ void score(uint32_t first, uint32_t keys, float (&scores)[2][4]) const {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const uint32_t row = half * 16 + lane % 16;
+            float some[2][4] = {};
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+                uint32_t key[4];
+                load_matrices(key, keys + offset(row, step * 2 + lane / 16));
+                multiply_bf16(some[step % 2], key, query[step][0], query[step][1]);
+            }
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const bool there = first + half * 16 + lane / 4 + i / 2 * 8 < part.length;
+                scores[half][i] = there ? (some[0][i] + some[1][i]) * (a.scale * kLog2E) : kLowest;
+            }
+        }
+    }
+
+    // Scores become weights relative to the highest so far; what was mixed before is scaled down to it.
+    __device__ __forceinline__ void weigh(float (&scores)[2][4]) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            float most = fmaxf(fmaxf(scores[0][i], scores[0][i + 2]), fmaxf(scores[1][i], scores[1][i + 2]));
+#pragma unroll
+            for (int offset = 4; offset < 32; offset *= 2) most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, offset));
+            most = fmaxf(most, highest[i]);
+            const float factor = power_of_two(highest[i] - most);
+            highest[i] = most;
+            total[i] *= factor;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+#pragma unroll
+                for (int j = i; j < 4; j += 2) {
+                    scores[half][j] = power_of_two(scores[half][j] - most);
+                    total[i] += scores[half][j];
+                }
+            }
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+                sums[step][i] *= factor;
+                sums[step][i + 2] *= factor;
+            }
+        }
+    }
+
+    __device__ __forceinline__ void mix(uint32_t values, const float (&weights)[2][4]) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const uint32_t low = transpose_matrix(pack_bf16(weights[half][0], weights[half][1]));
+            const uint32_t high = transpose_matrix(pack_bf16(weights[half][2], weights[half][3]));
+            const uint32_t row = half * 16 + lane / 16 * 8 + lane % 8;
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+                uint32_t value[4];
+                load_matrices_transposed(value, values + offset(row, step * 2 + lane / 8 % 2));
+                multiply_bf16(sums[step], value, low, high);
+            }
+        }
+    }
+
+    // Adds up what warps have found, and what blocks have found of the same sequence.
+    __device__ void tell() {
+        const uint32_t columns = lane % 4 * 2;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+            for (int offset = 4; offset < 32; offset *= 2) total[i] += __shfl_xor_sync(kAllLanes, total[i], offset);
+            if (columns + i >= a.group) continue;
+            if (lane < 4) scales[warp * kMostHeads + columns + i] = {highest[i], total[i]};
+            float* to = found + (warp * a.group + columns + i) * kHeadStride + lane / 4;
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+                to[step * 16] = sums[step][i];
+                to[step * 16 + 8] = sums[step][i + 2];
+            }
+        }
+        meet(1, kComputing);
+#pragma unroll 1
+        for (uint32_t pair = threadIdx.x; pair < a.group * kPairs; pair += kComputing) {
+            const uint32_t head = pair / kPairs, element = pair % kPairs * 2;
+            Merged merged;
+#pragma unroll
+            for (int other = 0; other < kWarps; ++other) {
+                const float* sum = found + (other * a.group + head) * kHeadStride + element;
+                merged.add(scales[other * kMostHeads + head], *reinterpret_cast<const float2*>(sum));
+            }
+            if (part.parts == 1) {
+                write(head, element, merged);
+                continue;
+            }
+            const size_t place = static_cast<size_t>(part.number) * kMostHeads + head;
+            send_two(a.part_sums + place * kHeadDim + element, merged.sum.x, merged.sum.y);
+            if (element == 0) send_two(a.part_scales + 2 * place, merged.highest, merged.total);
+        }
+    }
+
+    // Parts tell each other under the age of what the link sends.
+    __device__ __forceinline__ void send_two(uint64_t* to, float first, float second) const {
+        send(to, __float_as_uint(first), mail.to_age);
+        send(to + 1, __float_as_uint(second), mail.to_age);
+    }
+
+    // Every part adds up some of the results.
+    __device__ void add_up() const {
+        const uint32_t all = a.group * kPairs, each = (all + part.parts - 1) / part.parts;
+        const uint32_t begin = (part.number - part.first_number) * each, end = min(begin + each, all);
+#pragma unroll 1
+        for (uint32_t pair = begin + threadIdx.x; pair < end; pair += kComputing) {
+            const uint32_t head = pair / kPairs, element = pair % kPairs * 2;
+            const size_t first = static_cast<size_t>(part.first_number) * kMostHeads + head;
+            Merged merged;
+#pragma unroll 1
+            for (uint32_t other = 0; other < part.parts; other += kAtOnce) add_some(merged, first, element, other);
+            write(head, element, merged);
+        }
+        __syncwarp();
+    }
+
+    __device__ __forceinline__ void add_some(Merged& merged, size_t first, uint32_t element, uint32_t from) const {
+        TwoWords scale[kAtOnce], sum[kAtOnce];
+        const auto look = [&](int i) {
+            const size_t place = first + static_cast<size_t>(min(from + i, part.parts - 1)) * kMostHeads;
+            scale[i].look(a.part_scales + 2 * place);
+            sum[i].look(a.part_sums + place * kHeadDim + element);
+        };
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) look(i);
+        bool waits;
+        do {
+            waits = false;
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+                if (scale[i].are_of(mail.to_age) && sum[i].are_of(mail.to_age)) continue;
+                look(i);
+                waits = true;
+            }
+        } while (waits);
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            if (from + i < part.parts) merged.add(floats(scale[i]), floats(sum[i]));
+        }
+    }
+
+    __device__ __forceinline__ static float2 floats(const TwoWords& words) {
+        const uint2 two = words.data();
+        return {__uint_as_float(two.x), __uint_as_float(two.y)};
+    }
+
+    __device__ __forceinline__ void write(uint32_t head, uint32_t element, const Merged& merged) const {
+        const uint32_t at = (part.head * a.group + head) * kHeadDim + element;
+        const uint32_t pair = pack_bf16(merged.sum.x / merged.total, merged.sum.y / merged.total);
+        *reinterpret_cast<uint32_t*>(a.out + static_cast<size_t>(part.token) * a.out_stride + at) = pair;
+        if (mail.to_results) mail.send_results(part.token, at, pair);
+    }
+};

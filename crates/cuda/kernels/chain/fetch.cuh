@@ -1,0 +1,169 @@
+// The warp that fetches: what all links read of memory, one after the other, as far ahead as the ring has room.
+#pragma once
+#include "part.cuh"
+
+// Stages of weights that are on their way to the second cache before there is room for them in the ring.
+constexpr uint32_t kMostAhead = 8;
+
+struct ChainFetch {
+    const ChainLink* links;
+    const ChainRing& ring;
+    const uint32_t lane = threadIdx.x % 32;
+    const ReadOnce once;
+    ChainRing::Place place{0, 1};
+    // The batch of the attention before, the part of it that comes first, and slots of its first copies, one a lane.
+    const uint32_t* known = nullptr;
+    uint32_t known_heads = 0;
+    ChainPart first_part;
+    uint32_t parts = 0;
+    uint32_t first_slots = 0;
+
+    // What is needed of a link, learnt while the link before it is fetched.
+    struct Job {
+        LinkKind kind;
+        uint32_t groups;
+        uint32_t stages;
+        const uint32_t* page_table;
+
+        __device__ __forceinline__ static Job learn(const ChainLink* link) {
+            expect_map(&link->maps[0]);
+            expect_map(&link->maps[1]);
+            return {link->kind, link->groups, link->stages, link->attend.page_table};
+        }
+    };
+
+    __device__ ChainFetch(const ChainLink* all, const ChainRing& to) : links(all), ring(to) {}
+
+    __device__ void run(uint32_t count) {
+        Job job = Job::learn(links);
+        Ahead ahead(job);
+#pragma unroll 1
+        for (uint32_t i = 0; i < count; ++i) {
+            const Job next = i + 1 < count ? Job::learn(links + i + 1) : Job{};
+            if (job.kind == LinkKind::kAttend) {
+                fetch_cached(links[i], job);
+            } else if (lane == 0) {
+                fetch_weight(i, job, next, ahead);
+            }
+            __syncwarp();
+            job = next;
+            ahead.enter(i + 1, job);
+        }
+    }
+
+private:
+    // The stage that is expected next: of the link under way or of the one after it.
+    struct Ahead {
+        uint32_t link = 0;
+        uint32_t group;
+        uint32_t stage = 0;
+        // Stages from the one that is copied next.
+        uint32_t count = 0;
+
+        __device__ explicit Ahead(const Job& first) : group(GroupShare(first.groups).begin) {}
+
+        // What the link before has left is done.
+        __device__ __forceinline__ void enter(uint32_t number, const Job& job) {
+            if (link >= number) return;
+            link = number;
+            group = GroupShare(job.groups).begin;
+            stage = 0;
+        }
+
+        // True when there is one.
+        __device__ __forceinline__ bool look_for(uint32_t number, const Job& job, const Job& next) {
+            if (link == number && group == GroupShare(job.groups).end) enter(number + 1, next);
+            const Job mine = link == number ? job : next;
+            return mine.stages > 0 && mine.kind != LinkKind::kAttend && group < GroupShare(mine.groups).end;
+        }
+
+        __device__ __forceinline__ void advance(uint32_t stages) {
+            ++count;
+            if (++stage < stages) return;
+            stage = 0;
+            ++group;
+        }
+    };
+
+    __device__ void fetch_weight(uint32_t number, const Job& job, const Job& next, Ahead& ahead) {
+        const TensorMap* map = &links[number].maps[0];
+        const GroupShare share(job.groups);
+        for (uint32_t group = share.begin; group < share.end; ++group) {
+            for (uint32_t stage = 0; stage < job.stages; ++stage, place.advance(ring.count)) {
+                Barrier* full = &ring.full[place.stage];
+                // What is copied now need not be expected any more.
+                if (ahead.count == 0) {
+                    ahead.advance(job.stages);
+                }
+                --ahead.count;
+                while (ahead.count < kMostAhead && ahead.look_for(number, job, next)) {
+                    expect(ahead, ahead.link == number ? job : next);
+                }
+                ring.empty[place.stage].wait(place.parity);
+                full->expect(kStageBytes);
+                if (job.kind == LinkKind::kGated) {
+                    // Eight gates and their eight factors.
+                    once.copy_box(ring.at(place), map, full, 0, 0, 0, group, stage * kWarps);
+                } else {
+                    once.copy_box(ring.at(place), map, full, 0, group * kOutputs, stage * kWarps);
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void expect(Ahead& ahead, Job job) const {
+        const TensorMap* map = &links[ahead.link].maps[0];
+        if (job.kind == LinkKind::kGated) {
+            expect_box(map, 0, 0, 0, ahead.group, ahead.stage * kWarps);
+        } else {
+            expect_box(map, 0, ahead.group * kOutputs, ahead.stage * kWarps);
+        }
+        ahead.advance(job.stages);
+    }
+
+    // Keys and values of all parts of this block.
+    __device__ void fetch_cached(const ChainLink& link, const Job& job) {
+        const ChainAttend& a = link.attend;
+        if (job.page_table != known || job.groups != known_heads) {
+            known = job.page_table;
+            known_heads = job.groups;
+            first_part = find_part(a, blockIdx.x, parts);
+            if (blockIdx.x < parts) first_slots = slots(a, first_part, 0);
+        }
+        if (blockIdx.x < parts) fetch_part(link, first_part, first_slots);
+#pragma unroll 1
+        for (uint32_t number = blockIdx.x + gridDim.x; number < parts; number += gridDim.x) {
+            const ChainPart part = find_part(a, number, parts);
+            fetch_part(link, part, slots(a, part, 0));
+        }
+    }
+
+    // Where the positions of this lane's copy begin, of 32 copies from `copy` on.
+    __device__ __forceinline__ uint32_t slots(const ChainAttend& a, const ChainPart& part, uint32_t copy) const {
+        const uint32_t position = min(part.begin + ((copy + lane) << a.run_shift), part.end - 1) >> a.run_shift << a.run_shift;
+        return part.pages[position / a.page_size] * a.page_size + position % a.page_size;
+    }
+
+    __device__ void fetch_part(const ChainLink& link, const ChainPart& part, uint32_t mine) {
+        const ChainAttend& a = link.attend;
+        const uint32_t run = 1 << a.run_shift, bytes = run * kHeadDim * 2;
+        const uint32_t copies = (part.end - part.begin + run - 1) / run, each = kTile / run;
+#pragma unroll 1
+        for (uint32_t copy = 0; copy < copies; copy += each, place.advance(ring.count)) {
+            if (copy > 0 && copy % 32 == 0) mine = slots(a, part, copy);
+            const uint32_t count = min(each, copies - copy);
+            Barrier* full = &ring.full[place.stage];
+            if (lane == 0) {
+                ring.empty[place.stage].wait(place.parity);
+                full->expect(2 * count * bytes);
+            }
+            for (uint32_t i = 0; i < count; ++i) {
+                const uint32_t slot = __shfl_sync(kAllLanes, mine, (copy + i) % 32);
+                if (lane != 0) continue;
+                uint8_t* to = ring.at(place) + i * bytes;
+                copy_box(to, &link.maps[0], full, 0, part.head, slot, 0);
+                copy_box(to + kStageBytes / 2, &link.maps[1], full, 0, part.head, slot, 0);
+            }
+        }
+    }
+};

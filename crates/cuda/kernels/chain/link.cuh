@@ -1,0 +1,79 @@
+// What a chain is made of: one link an op, field by field as chain/link.rs lays it out.
+#pragma once
+#include "../linear/params.cuh"
+
+enum class LinkKind : uint32_t { kResults, kGated, kOnward, kAttend };
+
+// One new token a sequence: rotated, stored, attended.
+struct ChainAttend {
+    const bf16* query;
+    const bf16* key;
+    const bf16* value;
+    const void* query_norm;
+    const void* key_norm;
+    const uint32_t* positions;
+    const float* table;
+    const uint32_t* slots;
+    bf16* keys;
+    bf16* values;
+    const uint32_t* starts;
+    const uint32_t* lengths;
+    const uint32_t* table_rows;
+    const uint32_t* page_table;
+    bf16* out;
+    // Where parts of a sequence tell each other what they have found, and the maxima and totals of that.
+    uint64_t* part_sums;
+    uint64_t* part_scales;
+    uint32_t query_stride;
+    uint32_t key_stride;
+    uint32_t value_stride;
+    uint32_t out_stride;
+    uint32_t table_stride;
+    uint32_t rows;
+    uint32_t page_size;
+    uint32_t kv_heads;
+    uint32_t group;
+    // Of a sequence, for one key head.
+    uint32_t most_parts;
+    // The power of two of positions that one copy brings.
+    uint32_t run_shift;
+    uint32_t wide_norms;
+    float query_eps;
+    float key_eps;
+    float scale;
+};
+
+struct alignas(128) ChainLink {
+    // Of a product, the weight; of attention, keys and values.
+    TensorMap maps[2];
+    LinkKind kind;
+    // Sixteen outputs each, or key heads; and stages of inputs.
+    uint32_t groups;
+    uint32_t stages;
+    uint32_t inputs;
+    const bf16* x;
+    uint32_t x_stride;
+    union {
+        LinearSurroundings linear;
+        ChainAttend attend;
+    };
+};
+
+// The age of the newest mail of all chains before, and how many blocks have finished this one.
+struct ChainProgress {
+    uint32_t age;
+    uint32_t done;
+};
+
+struct ChainParams {
+    // In device memory; absent where the chain has one link, which is given here.
+    const ChainLink* links;
+    ChainProgress* progress;
+    // Mail of two links in turn: results, and sums of squares.
+    uint64_t* results;
+    uint64_t* squares;
+    uint32_t count;
+    uint32_t ring;
+    uint32_t x_room;
+    ChainLink only;
+};

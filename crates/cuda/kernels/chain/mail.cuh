@@ -1,0 +1,87 @@
+// What a link tells the next one: words of data that carry their age, so that readers wait for the data itself and not
+// for a sign that it is there, which would take two more ways through memory.
+#pragma once
+#include "ring.cuh"
+
+// Words of a row, as chain/mod.rs counts them: pairs of results, and sums of squares.
+constexpr uint32_t kResultWords = 1 << 15;
+constexpr uint32_t kSquareWords = 1 << 12;
+// Rows of a chain.
+constexpr uint32_t kMostRows = 2;
+
+__device__ __forceinline__ void send(uint64_t* to, uint32_t data, uint32_t age) {
+    const uint64_t word = static_cast<uint64_t>(age) << 32 | data;
+    asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
+}
+
+// Two neighbouring words, as they are now.
+struct TwoWords {
+    uint64_t words[2];
+
+    __device__ __forceinline__ void look(const uint64_t* at) {
+        asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];" : "=l"(words[0]), "=l"(words[1]) : "l"(at) : "memory");
+    }
+
+    __device__ __forceinline__ bool are_of(uint32_t age) const {
+        return static_cast<uint32_t>(words[0] >> 32) == age && static_cast<uint32_t>(words[1] >> 32) == age;
+    }
+
+    __device__ __forceinline__ uint2 data() const {
+        return {static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[1])};
+    }
+};
+
+// Receives two words each of numbers `first`, `first + 32` and so on below `count`, some at a time: `find` says where they
+// are, `take` gets number and data.
+template <int kAtOnce, class Find, class Take>
+__device__ __forceinline__ void receive(uint32_t first, uint32_t count, uint32_t age, Find find, Take take) {
+#pragma unroll 1
+    for (uint32_t next = first; next < count; next += kAtOnce * 32) {
+        TwoWords some[kAtOnce];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            if (next + i * 32 < count) some[i].look(find(next + i * 32));
+        }
+        bool waits;
+        do {
+            waits = false;
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+                if (next + i * 32 >= count || some[i].are_of(age)) continue;
+                some[i].look(find(next + i * 32));
+                waits = true;
+            }
+        } while (waits);
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+            if (next + i * 32 < count) take(next + i * 32, some[i].data());
+        }
+    }
+    __syncwarp();
+}
+
+// What the link under way reads and writes. The first link of a chain has no mail, and the last one sends none.
+struct ChainMail {
+    const uint64_t* from_results;
+    const uint64_t* from_squares;
+    uint64_t* to_results;
+    uint64_t* to_squares;
+    uint32_t from_age;
+    uint32_t to_age;
+
+    __device__ ChainMail(const ChainParams& p, uint32_t link, uint32_t age) {
+        const uint32_t from = (link + 1) % 2 * kMostRows, to = link % 2 * kMostRows;
+        const bool has_some = link > 0, sends = link + 1 < p.count;
+        from_results = has_some ? p.results + from * kResultWords : nullptr;
+        from_squares = has_some ? p.squares + from * kSquareWords : nullptr;
+        to_results = sends ? p.results + to * kResultWords : nullptr;
+        to_squares = sends ? p.squares + to * kSquareWords : nullptr;
+        from_age = age + link;
+        to_age = age + link + 1;
+    }
+
+    // Results `at`, which is even, and its neighbour.
+    __device__ __forceinline__ void send_results(uint32_t row, uint32_t at, uint32_t pair) const {
+        send(to_results + row * kResultWords + at / 2, pair, to_age);
+    }
+};

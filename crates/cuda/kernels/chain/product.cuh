@@ -1,0 +1,167 @@
+// A product of up to eight rows: a block takes groups of sixteen outputs, its warps share their inputs.
+#pragma once
+#include "../common/mma.cuh"
+#include "../linear/finish.cuh"
+#include "mail.cuh"
+
+constexpr int kTokens = 8;
+// Between rows of x in shared memory, so that no two lie in the same banks.
+constexpr int kRowGap = 16;
+// Of four inputs each, in a slice.
+constexpr int kPieces = kSlice / 4;
+
+struct ProductShared {
+    // What warps have of a group; of two groups in turn.
+    float sums[2][kWarps][4][32];
+};
+
+// Factors of a late norm, which the clerk finds meanwhile.
+struct LateFactors {
+    Barrier* found;
+    const float* values;
+    uint32_t parity;
+
+    __device__ __forceinline__ void wait() const { found->wait(parity); }
+};
+
+struct ChainProduct {
+    const ChainLink& link;
+    const LinearSurroundings& p;
+    const ChainRing& ring;
+    const ChainMail& mail;
+    uint8_t* x;
+    ProductShared* shared;
+    LateFactors* factors;
+    const uint32_t warp = threadIdx.x / 32;
+    const uint32_t lane = threadIdx.x % 32;
+
+    __device__ ChainProduct(const ChainLink& which, const ChainRing& weights, const ChainMail& post, uint8_t* room,
+                            ProductShared* sums, LateFactors* late)
+        : link(which), p(which.linear), ring(weights), mail(post), x(room), shared(sums), factors(late) {}
+
+    __device__ void run(ChainRing::Place& place) {
+        const GroupShare share(link.groups);
+        if (share.begin == share.end) return;
+        if (share.begin + warp < share.end) expect_finish(share.begin + warp);
+        take_rows();
+        uint32_t turn = 0;
+        for (uint32_t group = share.begin; group < share.end; ++group, ++turn) {
+            float sums[2][4] = {};
+            for (uint32_t stage = 0; stage < link.stages; ++stage, place.advance(ring.count)) {
+                ring.full[place.stage].wait(place.parity);
+                multiply(place.stage, stage, sums);
+                __syncwarp();
+                if (lane == 0) ring.empty[place.stage].arrive();
+            }
+            join(group, turn, sums);
+        }
+    }
+
+private:
+    __device__ __forceinline__ uint32_t row_bytes() const { return link.stages * kStageInputs * 2 + kRowGap; }
+
+    // This warp's slices of x, with zeros up to the end of the last stage.
+    __device__ void take_rows() {
+        const uint32_t pieces = link.stages * kPieces;
+        // The first input of a piece of four.
+        const auto input = [&](uint32_t piece) { return (piece / kPieces * kWarps + warp) * kSlice + piece % kPieces * 4; };
+        // Slices are whole: only the last stage may lack some.
+        const uint32_t there = input((link.stages - 1) * kPieces) < link.inputs ? pieces : pieces - kPieces;
+#pragma unroll 1
+        for (uint32_t row = 0; row < p.rows; ++row) {
+            uint8_t* to = x + row * row_bytes();
+            const auto put = [&](uint32_t piece, uint2 four) { *reinterpret_cast<uint2*>(to + input(piece) * 2) = four; };
+            if (mail.from_results) {
+                const uint64_t* from = mail.from_results + row * kResultWords;
+                receive<12>(lane, there, mail.from_age, [&](uint32_t piece) { return from + input(piece) / 2; }, put);
+            } else {
+                const bf16* from = link.x + static_cast<size_t>(row) * link.x_stride;
+                for (uint32_t piece = lane; piece < there; piece += 32) {
+                    put(piece, __ldcg(reinterpret_cast<const uint2*>(from + input(piece))));
+                }
+            }
+            for (uint32_t piece = there + lane; piece < pieces; piece += 32) put(piece, uint2{});
+        }
+        __syncwarp();
+    }
+
+    // What the group that this warp finishes first needs besides its sums is on its way meanwhile.
+    __device__ void expect_finish(uint32_t group) const {
+        const uint32_t at = group * kOutputs + lane % kOutputs;
+        if (at >= p.outputs) return;
+        if (p.bias) expect(p.bias + at);
+        if (link.kind != LinkKind::kOnward) return;
+        expect(p.norm + at);
+        for (uint32_t row = 0; row < p.rows; ++row) expect(p.residual + static_cast<size_t>(row) * p.residual_stride + at);
+    }
+
+    __device__ __forceinline__ static void expect(const void* address) {
+        asm volatile("prefetch.global.L1 [%0];" ::"l"(address) : "memory");
+    }
+
+    // Adds this warp's slice of a stage.
+    __device__ __forceinline__ void multiply(uint32_t place, uint32_t stage, float (&sums)[2][4]) const {
+        const uint32_t row = lane % 16, side = lane / 16;
+        const uint32_t weights = shared_address(ring.stages) + place * kStageBytes + warp * kSliceBytes + row * 128;
+        const uint32_t inputs = shared_address(x) + lane % 8 % p.rows * row_bytes() +
+                                (stage * kStageInputs + warp * kSlice + lane / 8 * 8) * 2;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            uint32_t b[4];
+            load_matrices(b, inputs + half * 64);
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const uint32_t piece = half * 4 + i * 2 + side;
+                uint32_t a[4];
+                load_matrices(a, weights + (piece ^ row % 8) * 16);
+                multiply_bf16(sums[i], a, b[2 * i], b[2 * i + 1]);
+            }
+        }
+    }
+
+    // Adds what warps have of a group; one of them finishes it while the others go on.
+    __device__ void join(uint32_t group, uint32_t turn, const float (&sums)[2][4]) {
+        float(&all)[kWarps][4][32] = shared->sums[turn % 2];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) all[warp][i][lane] = sums[0][i] + sums[1][i];
+        meet(1, kComputing);
+        if (turn % kWarps != warp) return;
+        float total[4] = {};
+#pragma unroll
+        for (int other = 0; other < kWarps; ++other) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) total[i] += all[other][i][lane];
+        }
+        using Ends = Finish<kTokens>;
+        const uint32_t first = group * kOutputs;
+        switch (link.kind) {
+            case LinkKind::kGated:
+                Ends::run<Ending::kGated>(p, factors, first, total);
+                if (mail.to_results) tell<2>(first / 2, p.outputs / 2, total);
+                break;
+            case LinkKind::kOnward:
+                Ends::onward(p, first, total, [&](uint32_t row, uint32_t part, float squares) {
+                    p.next_squares[row * p.next_parts + part] = squares;
+                    if (mail.to_squares) send(mail.to_squares + row * kSquareWords + part, __float_as_uint(squares), mail.to_age);
+                });
+                if (mail.to_results) tell<4>(first, p.outputs, total);
+                break;
+            default:
+                Ends::run<Ending::kResults>(p, factors, first, total);
+                if (mail.to_results) tell<4>(first, p.outputs, total);
+                break;
+        }
+    }
+
+    // Sends results from `first` on: pairs of neighbours, which are four lanes apart.
+    template <int kCount>
+    __device__ __forceinline__ void tell(uint32_t first, uint32_t outputs, const float (&results)[4]) const {
+        using Ends = Finish<kTokens>;
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            const float neighbour = __shfl_down_sync(kAllLanes, results[i], 4);
+            const uint32_t at = first + Ends::output(i), row = Ends::token(i);
+            if (lane / 4 % 2 == 0 && row < p.rows && at < outputs) mail.send_results(row, at, pack_bf16(results[i], neighbour));
+        }
+    }
+};

@@ -1,0 +1,46 @@
+// The ring that weights, keys and values pass through on their way to the warps that compute.
+#pragma once
+#include "../common/order.cuh"
+#include "link.cuh"
+
+constexpr int kWarps = 8;
+constexpr int kComputing = 32 * kWarps;
+constexpr int kSlice = 64;
+constexpr int kOutputs = 16;
+// Of a weight: a slice for every warp.
+constexpr int kStageInputs = kWarps * kSlice;
+constexpr int kSliceBytes = kOutputs * kSlice * 2;
+constexpr int kStageBytes = kWarps * kSliceBytes;
+constexpr int kMostStages = 16;
+constexpr uint32_t kAllLanes = 0xffffffffu;
+
+struct ChainRing {
+    uint8_t* stages;
+    Barrier* full;
+    Barrier* empty;
+    uint32_t count;
+
+    // A place in the ring; parities of those who fill it are one turn ahead.
+    struct Place {
+        uint32_t stage;
+        uint32_t parity;
+
+        __device__ __forceinline__ void advance(uint32_t count) {
+            if (++stage == count) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+    };
+
+    __device__ __forceinline__ uint8_t* at(const Place& place) const { return stages + place.stage * kStageBytes; }
+};
+
+// The groups of outputs that a block takes: as many as any other, or one more.
+struct GroupShare {
+    uint32_t begin;
+    uint32_t end;
+
+    __device__ __forceinline__ explicit GroupShare(uint32_t groups)
+        : begin(blockIdx.x * groups / gridDim.x), end((blockIdx.x + 1) * groups / gridDim.x) {}
+};

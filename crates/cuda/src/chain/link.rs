@@ -1,0 +1,326 @@
+//! One op of a chain, as the kernel reads it.
+
+use ops::{DeviceError, HeadNorm, LateNorm, RopeAttend, RopeStoreKv};
+use tensor::{DType, View};
+
+use crate::linear::{Ending, Product, Surroundings, Told};
+use crate::tensor_map::{Boxes, TensorMap};
+
+/// Outputs of a group, and inputs of a stage.
+const GROUP: usize = 16;
+const STAGE: usize = 512;
+/// Between rows of x in shared memory.
+const ROW_GAP: usize = 16;
+/// Elements of a head, and the most query heads of a key head.
+pub(super) const HEAD: usize = 128;
+pub(super) const MOST_HEADS: usize = 8;
+/// Elements from one head to the next of those that warps have found.
+const HEAD_STRIDE: usize = HEAD + 4;
+/// Positions of a stage.
+const TILE: usize = 32;
+/// Parts of a sequence for all key heads, at most.
+pub(super) const PARTS: usize = 128;
+/// Results that one link can tell the next.
+pub(super) const MOST_TOLD: usize = 1 << 16;
+/// Warps that compute.
+const WARPS: usize = 8;
+
+/// `ChainAttend` of the kernel.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct AttendLink {
+    query: u64,
+    key: u64,
+    value: u64,
+    query_norm: u64,
+    key_norm: u64,
+    positions: u64,
+    table: u64,
+    slots: u64,
+    keys: u64,
+    values: u64,
+    starts: u64,
+    lengths: u64,
+    table_rows: u64,
+    page_table: u64,
+    out: u64,
+    part_sums: u64,
+    part_scales: u64,
+    query_stride: u32,
+    key_stride: u32,
+    value_stride: u32,
+    out_stride: u32,
+    table_stride: u32,
+    rows: u32,
+    page_size: u32,
+    kv_heads: u32,
+    group: u32,
+    most_parts: u32,
+    run_shift: u32,
+    wide_norms: u32,
+    query_eps: f32,
+    key_eps: f32,
+    scale: f32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+union Details {
+    linear: Surroundings,
+    attend: AttendLink,
+}
+
+/// `ChainLink` of the kernel.
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+pub(crate) struct Link {
+    /// Of a product, the weight; of attention, keys and values.
+    maps: [TensorMap; 2],
+    kind: u32,
+    groups: u32,
+    stages: u32,
+    inputs: u32,
+    x: u64,
+    x_stride: u32,
+    details: Details,
+}
+
+/// The kind of a link that attends; products have the number of their ending.
+const ATTEND: u32 = 3;
+/// The kind of a product of gates and their factors.
+const GATED: u32 = 1;
+
+/// Where parts of sequences tell each other what they have found.
+#[derive(Clone, Copy)]
+pub(super) struct Parts {
+    pub(super) sums: u64,
+    pub(super) scales: u64,
+}
+
+impl Link {
+    /// The product of up to eight rows with a weight at this address.
+    pub(super) fn product(
+        product: &Product<'_>,
+        weight: u64,
+        norm: Option<LateNorm<'_>>,
+        ending: &Ending<'_>,
+    ) -> Result<Self, DeviceError> {
+        let inputs = product.x.cols();
+        let gated = matches!(ending, Ending::Gated { .. });
+        let outputs = product.out.cols() * if gated { 2 } else { 1 };
+        let stages = inputs.div_ceil(STAGE);
+        let linear = Surroundings::new(product, (outputs, stages), [0, 0], norm, ending);
+        Ok(Self {
+            maps: [
+                weight_map(weight, (outputs, inputs), gated)?,
+                TensorMap::NONE,
+            ],
+            kind: ending.number() as u32,
+            groups: outputs.div_ceil(GROUP) as u32,
+            stages: stages as u32,
+            inputs: inputs as u32,
+            x: product.x.address() as u64,
+            x_stride: product.x.stride() as u32,
+            details: Details { linear },
+        })
+    }
+
+    /// Attention of sequences that have one new token each.
+    pub(super) fn attend(op: &RopeAttend<'_>, parts: Parts) -> Result<Self, DeviceError> {
+        let (rope, batch) = (&op.rope, &op.batch);
+        let norm = |norm: &Option<HeadNorm<'_>>| {
+            norm.as_ref()
+                .map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps))
+        };
+        let (query_norm, query_eps) = norm(&rope.query_norm);
+        let (key_norm, key_eps) = norm(&rope.key_norm);
+        let attend = AttendLink {
+            query: rope.query.address() as u64,
+            key: rope.key.address() as u64,
+            value: rope.value.address() as u64,
+            query_norm,
+            key_norm,
+            positions: rope.positions.address() as u64,
+            table: rope.table.address() as u64,
+            slots: rope.slots.address() as u64,
+            keys: rope.cache.keys().address() as u64,
+            values: rope.cache.values().address() as u64,
+            starts: batch.starts.address() as u64,
+            lengths: batch.lengths.address() as u64,
+            table_rows: batch.table_rows.address() as u64,
+            page_table: batch.page_table.address() as u64,
+            out: op.out.address() as u64,
+            part_sums: parts.sums,
+            part_scales: parts.scales,
+            query_stride: rope.query.stride() as u32,
+            key_stride: rope.key.stride() as u32,
+            value_stride: rope.value.stride() as u32,
+            out_stride: op.out.stride() as u32,
+            table_stride: batch.page_table.stride() as u32,
+            rows: batch.rows() as u32,
+            page_size: batch.page_size as u32,
+            kv_heads: rope.heads.kv as u32,
+            group: rope.heads.group() as u32,
+            most_parts: (PARTS / rope.heads.kv).max(1) as u32,
+            run_shift: run(batch.page_size).ilog2(),
+            wide_norms: u32::from(norms_are_wide(rope)),
+            query_eps,
+            key_eps,
+            scale: op.scale,
+        };
+        Ok(Self {
+            maps: [
+                cache_map(op, rope.cache.keys())?,
+                cache_map(op, rope.cache.values())?,
+            ],
+            kind: ATTEND,
+            groups: rope.heads.kv as u32,
+            stages: 0,
+            inputs: 0,
+            x: 0,
+            x_stride: 0,
+            details: Details { attend },
+        })
+    }
+
+    /// True when it reads exactly what `previous` finds, which then tells it.
+    pub(super) fn follows(&self, previous: &Self) -> bool {
+        let Some(told) = previous.told() else {
+            return false;
+        };
+        let inputs = self.inputs as usize;
+        // SAFETY: the kind says which of the two was set.
+        unsafe {
+            if self.kind != ATTEND {
+                let linear = &self.details.linear;
+                let squares = (previous.squares(), previous.groups as usize);
+                return told.is((self.x, self.x_stride, inputs, linear.rows()))
+                    && (linear.squares().0 == 0 || linear.squares() == squares);
+            }
+            let attend = &self.details.attend;
+            let kv = attend.kv_heads as usize * HEAD;
+            let queries = kv * attend.group as usize;
+            let one_stride = attend.rows == 1
+                || attend.key_stride == attend.query_stride
+                    && attend.value_stride == attend.query_stride;
+            let all = queries + 2 * kv;
+            told.is((attend.query, attend.query_stride, all, attend.rows as usize))
+                && attend.key == attend.query + 2 * queries as u64
+                && attend.value == attend.key + 2 * kv as u64
+                && one_stride
+        }
+    }
+
+    /// What it can tell.
+    fn told(&self) -> Option<Told> {
+        // SAFETY: the kind says which of the two was set.
+        let told = unsafe {
+            if self.kind == ATTEND {
+                let attend = &self.details.attend;
+                let heads = (attend.kv_heads * attend.group) as usize;
+                Told {
+                    address: attend.out,
+                    stride: attend.out_stride,
+                    results: heads * HEAD,
+                    rows: attend.rows as usize,
+                }
+            } else {
+                self.details.linear.told(self.kind == GATED)?
+            }
+        };
+        (told.results <= MOST_TOLD && told.results.is_multiple_of(2)).then_some(told)
+    }
+
+    /// Where its sums of squares go, if it has any.
+    fn squares(&self) -> u64 {
+        if self.kind == ATTEND {
+            return 0;
+        }
+        // SAFETY: the kind says that this one was set.
+        unsafe { self.details.linear.next_squares() }
+    }
+
+    /// Shared memory beside the ring that it needs.
+    pub(super) fn room(&self) -> usize {
+        // SAFETY: the kind says which of the two was set.
+        unsafe {
+            if self.kind == ATTEND {
+                attend_room(self.details.attend.group as usize)
+            } else {
+                rows_room(self.details.linear.rows(), self.inputs as usize)
+            }
+        }
+    }
+}
+
+/// Room for what warps have found of a group of heads.
+fn attend_room(group: usize) -> usize {
+    WARPS * (group * HEAD_STRIDE * 4 + MOST_HEADS * 8)
+}
+
+/// Room for so many rows of x.
+pub(super) fn rows_room(rows: usize, inputs: usize) -> usize {
+    rows * (inputs.div_ceil(STAGE) * STAGE * 2 + ROW_GAP)
+}
+
+/// True when weights of norms are floats of four bytes, or absent.
+pub(super) fn norms_are_wide(rope: &RopeStoreKv<'_>) -> bool {
+    let norm = rope.query_norm.as_ref().or(rope.key_norm.as_ref());
+    norm.is_none_or(|norm| norm.weight.dtype() == DType::F32)
+}
+
+/// Positions that one copy brings: none of them crosses a page.
+pub(super) fn run(page_size: usize) -> usize {
+    1 << page_size.trailing_zeros().min(TILE.ilog2())
+}
+
+/// Boxes of one head of neighbouring positions, its halves one after the other.
+fn cache_map(op: &RopeAttend<'_>, cache: View<'_>) -> Result<TensorMap, DeviceError> {
+    let (heads, slice) = (op.rope.heads, TensorMap::SLICE);
+    TensorMap::new(&Boxes {
+        address: cache.address() as u64,
+        sizes: &[
+            u64::from(slice),
+            heads.kv as u64,
+            cache.rows() as u64,
+            HEAD as u64 / u64::from(slice),
+        ],
+        strides: &[
+            2 * HEAD as u64,
+            2 * heads.kv_width() as u64,
+            2 * u64::from(slice),
+        ],
+        shape: &[
+            slice,
+            1,
+            run(op.batch.page_size) as u32,
+            HEAD as u32 / slice,
+        ],
+    })
+}
+
+/// Boxes of one group and one stage.
+fn weight_map(
+    address: u64,
+    (outputs, inputs): (usize, usize),
+    gated: bool,
+) -> Result<TensorMap, DeviceError> {
+    let (row, slice) = (2 * inputs as u64, TensorMap::SLICE);
+    let (slices, each) = (inputs as u64 / u64::from(slice), 2 * u64::from(slice));
+    let stage = STAGE as u32 / slice;
+    if gated {
+        let groups = (outputs / GROUP) as u64;
+        return TensorMap::new(&Boxes {
+            address,
+            sizes: &[u64::from(slice), 8, 2, groups, slices],
+            strides: &[row, outputs as u64 / 2 * row, 8 * row, each],
+            shape: &[slice, 8, 2, 1, stage],
+        });
+    }
+    TensorMap::new(&Boxes {
+        address,
+        sizes: &[u64::from(slice), outputs as u64, slices],
+        strides: &[row, each],
+        shape: &[slice, GROUP as u32, stage],
+    })
+}

@@ -1,0 +1,220 @@
+//! Ops of few rows in one kernel: a chain, of which each op is a link.
+//!
+//! While a graph is captured, ops that follow each other become one chain; otherwise each is a chain of its own, so that
+//! a replayed graph has the same bits as its ops one by one.
+
+mod link;
+mod recording;
+
+use std::sync::Arc;
+
+use ops::{DeviceError, LateNorm, RopeAttend, Weight};
+use tensor::{Buffer, DType};
+
+use crate::context::Context;
+use crate::launch::{Grid, WHOLE_ROOM, are_pieces, launch};
+use crate::linear::{DeviceWeight, Ending, Product};
+use crate::memory::allocate;
+use crate::module::{Function, Modules};
+use crate::tensor_map::TensorMap;
+
+use link::{HEAD, MOST_HEADS, MOST_TOLD, PARTS, Parts, norms_are_wide, rows_room, run};
+
+pub(crate) use link::Link;
+pub(crate) use recording::Recording;
+
+/// The most rows of a chain.
+pub(crate) const MOST_ROWS: usize = 2;
+/// The most bytes that rows of x may take of the room for weights under way.
+const MOST_ROWS_ROOM: usize = 100 << 10;
+/// Parts of all sequences; no more key heads than parts.
+const ALL_PARTS: usize = MOST_ROWS * PARTS;
+/// Bytes of a word of mail.
+const WORD: usize = 8;
+/// The kernel's shared memory: bytes of a stage, the most stages, and what else it needs.
+const STAGE: usize = 16 << 10;
+const MOST_STAGES: usize = 16;
+const REST: usize = 10_240;
+const THREADS: usize = 320;
+/// Positions that one copy must bring at least, for the sake of swizzling.
+const FEWEST_AT_ONCE: usize = 8;
+
+/// `ChainParams` of the kernel.
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+struct ChainParams {
+    links: u64,
+    progress: u64,
+    results: u64,
+    squares: u64,
+    count: u32,
+    ring: u32,
+    x_room: u32,
+    only: Link,
+}
+
+/// The kernel and what its blocks share.
+pub(crate) struct Chain {
+    function: Function,
+    progress: Buffer,
+    results: Buffer,
+    squares: Buffer,
+    parts: Buffer,
+    units: usize,
+}
+
+impl Chain {
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        modules: &Modules,
+        units: usize,
+    ) -> Result<Self, DeviceError> {
+        let room = |bytes| allocate(context, bytes, "chains of ops");
+        Ok(Self {
+            function: modules.find_with_shared("chain", WHOLE_ROOM)?,
+            progress: room(8)?,
+            results: room(2 * MOST_ROWS * MOST_TOLD / 2 * WORD)?,
+            squares: room(2 * MOST_ROWS * MOST_TOLD / LateNorm::PART * WORD)?,
+            parts: room(ALL_PARTS * MOST_HEADS * (HEAD + 2) * WORD)?,
+            units,
+        })
+    }
+
+    /// True when a product of so many rows with the weight can be a link.
+    pub(crate) fn takes(rows: usize, weight: &Weight) -> bool {
+        let inputs = weight.cols();
+        (1..=MOST_ROWS).contains(&rows)
+            && weight.layout::<DeviceWeight>().is_some()
+            && inputs.is_multiple_of(TensorMap::SLICE as usize)
+            && rows_room(rows, inputs) <= MOST_ROWS_ROOM
+    }
+
+    /// Enqueues a product that the chain [takes](Self::takes), or keeps it for the graph that is being captured. Rows of x
+    /// are made of 16-byte pieces; gates come in groups of eight.
+    pub(crate) fn product(
+        &self,
+        context: &Context,
+        product: &Product<'_>,
+        weight: &DeviceWeight,
+        (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
+    ) -> Result<(), DeviceError> {
+        let address = weight.buffer.address() as u64;
+        self.add(context, &Link::product(product, address, norm, ending)?)
+    }
+
+    /// The same of attention; false when it cannot be a link.
+    pub(crate) fn attend(
+        &self,
+        context: &Context,
+        op: &RopeAttend<'_>,
+    ) -> Result<bool, DeviceError> {
+        if !attends(op) {
+            return Ok(false);
+        }
+        let sums = self.parts.address() as u64;
+        let parts = Parts {
+            sums,
+            scales: sums + (ALL_PARTS * MOST_HEADS * HEAD * WORD) as u64,
+        };
+        self.add(context, &Link::attend(op, parts)?)?;
+        Ok(true)
+    }
+
+    fn add(&self, context: &Context, link: &Link) -> Result<(), DeviceError> {
+        if !context.recording().goes_on_with(link) {
+            context.flush()?;
+        }
+        if context.recording().keep(link) {
+            return Ok(());
+        }
+        self.launch(context, 0, std::slice::from_ref(link))
+    }
+
+    /// Enqueues links that are in device memory at `address`, or one that is not.
+    pub(crate) fn launch(
+        &self,
+        context: &Context,
+        address: u64,
+        links: &[Link],
+    ) -> Result<(), DeviceError> {
+        let room = links.iter().map(Link::room).max().unwrap_or(0);
+        // Stages are made for the copy engine's swizzling.
+        let room = room.next_multiple_of(1024);
+        let ring = ((WHOLE_ROOM - REST - room) / STAGE).min(MOST_STAGES);
+        let params = ChainParams {
+            links: address,
+            progress: self.progress.address() as u64,
+            results: self.results.address() as u64,
+            squares: self.squares.address() as u64,
+            count: links.len() as u32,
+            ring: ring as u32,
+            x_room: room as u32,
+            only: links[0],
+        };
+        let grid = Grid {
+            blocks: (self.units, 1, 1),
+            threads: THREADS,
+            shared: WHOLE_ROOM,
+        };
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
+        unsafe { launch(context, self.function, grid, &params) }
+    }
+}
+
+fn attends(op: &RopeAttend<'_>) -> bool {
+    let (rope, batch) = (&op.rope, &op.batch);
+    let heads = rope.heads;
+    let wide = norms_are_wide(rope);
+    let alike = |norm: &Option<ops::HeadNorm<'_>>| {
+        norm.as_ref()
+            .is_none_or(|norm| (norm.weight.dtype() == DType::F32) == wide)
+    };
+    let pieces = [
+        (rope.query.address() as u64, rope.query.stride()),
+        (rope.key.address() as u64, rope.key.stride()),
+        (rope.value.address() as u64, rope.value.stride()),
+        (rope.cache.keys().address() as u64, 8),
+        (rope.cache.values().address() as u64, 8),
+    ];
+    heads.dim == HEAD
+        && rope.table.cols() == HEAD
+        && heads.group() <= MOST_HEADS
+        && heads.kv <= PARTS
+        && batch.max_query == 1
+        && run(batch.page_size) >= FEWEST_AT_ONCE
+        && (1..=MOST_ROWS).contains(&batch.rows())
+        && rope.query.rows() == batch.rows()
+        && rope.cache.dtype() == DType::BF16
+        && op.window.is_none()
+        && op.soft_cap.is_none()
+        && op.sinks.is_none()
+        && alike(&rope.query_norm)
+        && alike(&rope.key_norm)
+        && are_pieces(8, &pieces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_rows_leave_room_for_a_ring() {
+        let room = MOST_ROWS_ROOM.next_multiple_of(1024);
+        let ring = (WHOLE_ROOM - REST - room) / STAGE;
+        assert!(ring >= 2, "{ring} stages");
+    }
+
+    #[test]
+    fn copies_of_positions_never_cross_a_page() {
+        for (page_size, expected) in [(1, 1), (8, 8), (16, 16), (24, 8), (48, 16), (64, 32)] {
+            assert_eq!(run(page_size), expected, "pages of {page_size}");
+        }
+    }
+
+    #[test]
+    fn rows_are_padded_to_whole_stages() {
+        for (rows, inputs, expected) in [(1, 512, 1040), (1, 576, 2064), (2, 4096, 16_416)] {
+            assert_eq!(rows_room(rows, inputs), expected, "{rows} × {inputs}");
+        }
+    }
+}
