@@ -104,11 +104,39 @@ request = urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/start_profile"
 print(urllib.request.urlopen(request).read().decode().strip())
 PYTHON
   wait "$began"
-  until grep -qE "Traces are saved to|was not written" "$log"; do sleep 0.1; done
+  until grep -qE "Traces are saved to|was not written" "$log" || ! kill -0 "$server" 2>/dev/null; do sleep 0.1; done
   grep -E "Traces are saved to|was not written" "$log"
   stop
-  tail -c 200 "$out"/*.trace.json | grep -o '"kernels":"[^"]*"'
+  summary "$out"/*.trace.json
   gzip -f "$out"/*.trace.json
+}
+
+# summary TRACE: what kernels take of a step that only decodes, and how long the device has nothing to do
+summary() {
+  python3 - "$1" <<'PYTHON'
+import json, statistics, sys
+trace = json.load(open(sys.argv[1]))
+spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+steps = [span for span in spans if span["tid"] == 2 and span["args"].get("prompts") == 0]
+kernels = sorted((span for span in spans if span["tid"] >= 3), key=lambda span: span["ts"])
+print("kernels:", trace["otherData"]["kernels"])
+if not steps or not kernels:
+    sys.exit("no step that only decodes, or no kernel")
+begin, end = min(step["ts"] for step in steps), max(step["ts"] + step["dur"] for step in steps)
+totals, busy, until = {}, 0.0, begin
+for kernel in kernels:
+    start, stop = max(kernel["ts"], until), kernel["ts"] + kernel["dur"]
+    if kernel["ts"] < begin or stop > end:
+        continue
+    count, added = totals.get(kernel["name"], (0, 0.0))
+    totals[kernel["name"]] = (count + 1, added + max(stop - start, 0.0))
+    busy, until = busy + max(stop - start, 0.0), max(until, stop)
+each = 1 / len(steps)
+rows = statistics.median(step["args"]["rows"] for step in steps)
+print(f"{len(steps)} steps of {rows:g} rows, {1e-3 * (end - begin) * each:.2f} ms each, {100 * busy / (end - begin):.1f} % of it in kernels")
+for name, (count, added) in sorted(totals.items(), key=lambda item: -item[1][1])[:16]:
+    print(f"{added * each:9.1f} us a step, {count * each:6.1f} times  {name[:90]}")
+PYTHON
 }
 
 case ${1:-} in

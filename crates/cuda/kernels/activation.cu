@@ -13,23 +13,35 @@ struct ActivationParams {
     uint32_t pieces;
 };
 
+// Pieces of eight columns that a thread takes, all of them on their way at once.
+constexpr uint32_t kPieces = 2;
+
 extern "C" __global__ void __launch_bounds__(256) gated_activation(const __grid_constant__ ActivationParams p) {
     begin_after_predecessor();
-    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
+    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
     const bf16* gate = p.gate_up + static_cast<size_t>(blockIdx.y) * p.in_stride;
     bf16* out = p.out + static_cast<size_t>(blockIdx.y) * p.out_stride;
     if (!p.pieces) {
-        if (thread >= p.width) return;
-        const float factor = activate(__bfloat162float(gate[thread]), p.gelu);
-        out[thread] = __float2bfloat16(factor * __bfloat162float(gate[p.width + thread]));
+        for (uint32_t column = thread; column < p.width; column += threads) {
+            const float factor = activate(__bfloat162float(gate[column]), p.gelu);
+            out[column] = __float2bfloat16(factor * __bfloat162float(gate[p.width + column]));
+        }
         return;
     }
-    const uint32_t column = thread * 8;
-    if (column >= p.width) return;
-    float gates[8], ups[8];
-    unpack8(load8(gate + column), gates);
-    unpack8(load8(gate + p.width + column), ups);
+    float gates[kPieces][8], ups[kPieces][8];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) ups[i] *= activate(gates[i], p.gelu);
-    store8(out + column, pack8(ups));
+    for (uint32_t i = 0; i < kPieces; ++i) {
+        const uint32_t column = (thread + i * threads) * 8;
+        if (column >= p.width) break;
+        unpack8(load8(gate + column), gates[i]);
+        unpack8(load8(gate + p.width + column), ups[i]);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kPieces; ++i) {
+        const uint32_t column = (thread + i * threads) * 8;
+        if (column >= p.width) break;
+#pragma unroll
+        for (int j = 0; j < 8; ++j) ups[i][j] *= activate(gates[i][j], p.gelu);
+        store8(out + column, pack8(ups[i]));
+    }
 }

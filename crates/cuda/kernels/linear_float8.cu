@@ -1,7 +1,7 @@
 // Products of few rows with eight-bit floats: out = x · weightᵀ + bias, every code read once, at the speed of memory.
 //
-// As linear_stream.cu, but codes become bf16 in registers, the first factor of the products, and the sums of each segment
-// of inputs are scaled before they are added: nothing is rounded that the bf16 kernel would not round.
+// Blocks take equal shares of all tiles of outputs. Codes become bf16 in registers, the first factor of the products, and the
+// sums of each segment of inputs are scaled before they are added: nothing is rounded that the bf16 kernel would not round.
 #include "common/activate.cuh"
 #include "common/float8.cuh"
 #include "common/order.cuh"

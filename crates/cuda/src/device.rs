@@ -161,6 +161,19 @@ impl CudaDevice {
         Ok(bytes)
     }
 
+    /// A product in one of the ways of our own kernels, by number, and what that way is; none when there are fewer. For
+    /// proofs: `linear` takes the fastest.
+    pub fn linear_in_way(&self, number: usize, op: Linear<'_>) -> Result<Option<String>, OpError> {
+        op.check()?;
+        let Some(weight) = op.weight.layout::<DeviceWeight>() else {
+            return Err(OpError::NotTaken {
+                op: "linear_in_way",
+            });
+        };
+        let product = Product::from(op);
+        Ok(self.products.run_own(number, &product, weight)?)
+    }
+
     pub(crate) fn upload(&self, bytes: &[u8], what: &'static str) -> Result<Buffer, DeviceError> {
         let buffer = memory::allocate(&self.context, bytes.len(), what)?;
         self.context.synchronise()?;

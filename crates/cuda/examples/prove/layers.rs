@@ -9,6 +9,7 @@ use ops::{
 use tensor::DType;
 
 use crate::bench::{MEMORY, Matrix, repeated, sync, time, weight};
+use crate::trace;
 
 const PAGE: usize = 64;
 
@@ -69,7 +70,7 @@ struct Layer {
 
 impl Layer {
     fn new(device: &CudaDevice, dims: &Dims, seed: u64) -> Self {
-        let qkv = dims.heads.query_width() + 2 * dims.heads.kv_width();
+        let qkv = dims.qkv();
         Self {
             qkv: [weight(device, qkv, dims.hidden, seed)],
             output: weight(device, dims.hidden, dims.heads.query_width(), seed),
@@ -329,9 +330,7 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
 
 fn measure_all(device: &CudaDevice, steps: &[(usize, usize)]) -> bool {
     for dims in &MODELS {
-        let layers: Vec<Layer> = (0..MEASURED as u64)
-            .map(|i| Layer::new(device, dims, i))
-            .collect();
+        let layers = dims.layers(device);
         for &(rows, length) in steps {
             measure(device, dims, &layers, rows, length);
         }
@@ -339,20 +338,71 @@ fn measure_all(device: &CudaDevice, steps: &[(usize, usize)]) -> bool {
     true
 }
 
-fn measure(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, length: usize) {
-    let heads = dims.heads;
-    let qkv = heads.query_width() + 2 * heads.kv_width();
-    let slots = rows * length.div_ceil(PAGE) * PAGE;
-    let cache = |seed| Matrix::random(device, slots, heads.kv_width(), seed);
-    let mut caches: Vec<Cache> = (0..MEASURED as u64)
-        .map(|i| (cache(i), cache(i + 9)))
-        .collect();
-    let mut step = Step::new(device, dims, rows, length);
-    let us = time(device, 2 * MEASURED, |turn| {
+/// Times of the kernels in layers of the first model.
+pub(crate) fn kernels(device: &CudaDevice) -> bool {
+    let dims = &MODELS[0];
+    let layers = dims.layers(device);
+    for (rows, length) in [FEW[0], FEW[4]].into_iter().chain(MANY) {
+        let mut scene = Scene::new(device, dims, rows, length);
+        let us = time(device, 2 * MEASURED, |turn| {
+            scene.run(device, &layers, turn)
+        });
+        println!("{} {rows} rows × {length}: {us:.1} µs a layer", dims.name);
+        if !trace::run(device, 2 * MEASURED, |turn| {
+            scene.run(device, &layers, turn)
+        }) {
+            return false;
+        }
+    }
+    true
+}
+
+impl Dims {
+    fn qkv(&self) -> usize {
+        self.heads.query_width() + 2 * self.heads.kv_width()
+    }
+
+    /// Those that are measured.
+    fn layers(&self, device: &CudaDevice) -> Vec<Layer> {
+        (0..MEASURED as u64)
+            .map(|i| Layer::new(device, self, i))
+            .collect()
+    }
+}
+
+/// A step and the caches that take turns.
+struct Scene<'d> {
+    dims: &'d Dims,
+    step: Step,
+    caches: Vec<Cache>,
+}
+
+impl<'d> Scene<'d> {
+    fn new(device: &CudaDevice, dims: &'d Dims, rows: usize, length: usize) -> Self {
+        let slots = rows * length.div_ceil(PAGE) * PAGE;
+        let cache = |seed| Matrix::random(device, slots, dims.heads.kv_width(), seed);
+        Self {
+            dims,
+            step: Step::new(device, dims, rows, length),
+            caches: (0..MEASURED as u64)
+                .map(|i| (cache(i), cache(i + 9)))
+                .collect(),
+        }
+    }
+
+    /// One layer.
+    fn run(&mut self, device: &CudaDevice, layers: &[Layer], turn: usize) -> Result<(), OpError> {
         let which = turn % MEASURED;
-        step.run(device, dims, &layers[which], &mut caches[which])
-    });
-    let weights = 2 * dims.hidden * (qkv + heads.query_width() + 3 * dims.inner);
+        self.step
+            .run(device, self.dims, &layers[which], &mut self.caches[which])
+    }
+}
+
+fn measure(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, length: usize) {
+    let mut scene = Scene::new(device, dims, rows, length);
+    let us = time(device, 2 * MEASURED, |turn| scene.run(device, layers, turn));
+    let heads = dims.heads;
+    let weights = 2 * dims.hidden * (dims.qkv() + heads.query_width() + 3 * dims.inner);
     let cache = 4 * rows * length * heads.kv_width();
     let floor = (weights + cache) as f64 / MEMORY;
     let head = 2 * dims.hidden * dims.vocabulary;

@@ -20,6 +20,8 @@ mod products;
 mod profile;
 mod sanitize;
 mod small;
+mod trace;
+mod ways;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,7 +31,7 @@ use cuda::{CudaDevice, CudaOptions, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 14] = [
+const PARTS: [(&str, Part); 16] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -43,6 +45,8 @@ const PARTS: [(&str, Part); 14] = [
     ("sanitize", sanitize::run),
     ("layers", layers::run),
     ("few", layers::few),
+    ("kernels", layers::kernels),
+    ("ways", ways::run),
     ("profile", profile::run),
 ];
 

@@ -62,6 +62,9 @@ struct ActivationParams {
     pieces: u32,
 }
 
+/// Pieces of an activation that a thread takes; kernels/activation.cu has the same number.
+const PIECES: usize = 2;
+
 impl CudaDevice {
     pub(crate) fn launch_resolve_tokens(&self, op: &ResolveTokens<'_>) -> Result<(), OpError> {
         let params = ResolveParams {
@@ -157,7 +160,7 @@ impl CudaDevice {
         let units = if pieces { width / 8 } else { width };
         let threads = units.next_multiple_of(32).min(256);
         let grid = Grid {
-            blocks: (units.div_ceil(threads), op.out.rows(), 1),
+            blocks: (units.div_ceil(PIECES * threads), op.out.rows(), 1),
             threads,
             shared: 0,
         };

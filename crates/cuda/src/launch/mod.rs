@@ -102,7 +102,22 @@ pub(crate) unsafe fn launch<P: Copy>(
     params: &P,
 ) -> Result<(), DeviceError> {
     // SAFETY: the caller's promise.
-    unsafe { enqueue(context, function, grid, params, true) }
+    unsafe { enqueue(context, function, grid, 1, params, true) }
+}
+
+/// As [`launch`], with so many blocks in a row a cluster.
+///
+/// # Safety
+/// As [`launch`].
+pub(crate) unsafe fn launch_clusters<P: Copy>(
+    context: &Context,
+    function: Function,
+    grid: Grid,
+    cluster: usize,
+    params: &P,
+) -> Result<(), DeviceError> {
+    // SAFETY: the caller's promise.
+    unsafe { enqueue(context, function, grid, cluster, params, true) }
 }
 
 /// As [`launch`], but the kernel begins when everything before it has ended and is visible.
@@ -116,13 +131,57 @@ pub(crate) unsafe fn launch_late<P: Copy>(
     params: &P,
 ) -> Result<(), DeviceError> {
     // SAFETY: the caller's promise.
-    unsafe { enqueue(context, function, grid, params, false) }
+    unsafe { enqueue(context, function, grid, 1, params, false) }
+}
+
+/// Clusters of so many blocks in a row that run at the same time.
+pub(crate) fn clusters_at_once(
+    function: Function,
+    grid: Grid,
+    cluster: usize,
+) -> Result<usize, DeviceError> {
+    // SAFETY: plain data; zero is a valid value of every field that is not set below.
+    let mut attribute: sys::CUlaunchAttribute = unsafe { std::mem::zeroed() };
+    shape_clusters(&mut attribute, cluster);
+    let mut config = config(grid, std::ptr::null_mut());
+    config.attrs = &raw mut attribute;
+    config.numAttrs = 1;
+    let mut count = 0;
+    // SAFETY: a loaded function, a description that outlives the call and a valid out-pointer.
+    let result =
+        unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut count, function.0, &raw const config) };
+    check(result, "asking how many clusters run at once")?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+fn shape_clusters(attribute: &mut sys::CUlaunchAttribute, cluster: usize) {
+    attribute.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attribute.value.clusterDim.x = cluster as u32;
+    attribute.value.clusterDim.y = 1;
+    attribute.value.clusterDim.z = 1;
+}
+
+/// Without attributes.
+fn config(grid: Grid, stream: sys::CUstream) -> sys::CUlaunchConfig {
+    sys::CUlaunchConfig {
+        gridDimX: grid.blocks.0 as u32,
+        gridDimY: grid.blocks.1 as u32,
+        gridDimZ: grid.blocks.2 as u32,
+        blockDimX: grid.threads as u32,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: grid.shared as u32,
+        hStream: stream,
+        attrs: std::ptr::null_mut(),
+        numAttrs: 0,
+    }
 }
 
 unsafe fn enqueue<P: Copy>(
     context: &Context,
     function: Function,
     grid: Grid,
+    cluster: usize,
     params: &P,
     early: bool,
 ) -> Result<(), DeviceError> {
@@ -131,21 +190,21 @@ unsafe fn enqueue<P: Copy>(
     }
     context.flush()?;
     // SAFETY: plain data; zero is a valid value of every field that is not set below.
-    let mut attribute: sys::CUlaunchAttribute = unsafe { std::mem::zeroed() };
-    attribute.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    attribute.value.programmaticStreamSerializationAllowed = 1;
-    let config = sys::CUlaunchConfig {
-        gridDimX: grid.blocks.0 as u32,
-        gridDimY: grid.blocks.1 as u32,
-        gridDimZ: grid.blocks.2 as u32,
-        blockDimX: grid.threads as u32,
-        blockDimY: 1,
-        blockDimZ: 1,
-        sharedMemBytes: grid.shared as u32,
-        hStream: context.stream(),
-        attrs: &raw mut attribute,
-        numAttrs: u32::from(early && !context.is_in_turn()),
-    };
+    let mut attributes: [sys::CUlaunchAttribute; 2] = unsafe { std::mem::zeroed() };
+    let mut count = 0;
+    if early && !context.is_in_turn() {
+        attributes[0].id =
+            sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attributes[0].value.programmaticStreamSerializationAllowed = 1;
+        count = 1;
+    }
+    if cluster > 1 {
+        shape_clusters(&mut attributes[count], cluster);
+        count += 1;
+    }
+    let mut config = config(grid, context.stream());
+    config.attrs = attributes.as_mut_ptr();
+    config.numAttrs = count as u32;
     let mut arguments = [std::ptr::from_ref(params)
         .cast_mut()
         .cast::<std::ffi::c_void>()];

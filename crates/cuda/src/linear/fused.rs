@@ -5,12 +5,14 @@ use std::sync::PoisonError;
 use ops::{DeviceError, LateNorm, Weight};
 
 use super::{
-    BUCKETS, DeviceWeight, Ending, Float8Weight, Product, Products, Shape, Variant, float8,
+    BUCKETS, DeviceWeight, Ending, Float8Weight, Product, Products, Shape, Variant, Way, float8,
 };
 use crate::device::ProductChoice;
 
-/// Milliseconds that a small kernel costs, whatever it does.
-const SMALL: f32 = 3e-3;
+/// Milliseconds that a small kernel between products costs, whatever it does, and for each result that it reads, adds to
+/// others and writes.
+const SMALL: f32 = 2e-3;
+const SMALL_EACH: f32 = 1e-9;
 
 /// A weight, and the shape of our kernel for its products.
 #[derive(Clone, Copy)]
@@ -50,12 +52,29 @@ impl Products {
         };
         let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         let choice = chosen.get(&shape)?;
+        let small = SMALL + SMALL_EACH * (rows * outputs) as f32;
         let faster = match self.choice {
-            ProductChoice::Fastest => choice.own <= choice.blas + SMALL,
+            ProductChoice::Fastest => choice.own <= choice.blas + small,
             ProductChoice::Own => true,
             ProductChoice::Library => false,
         };
         choice.variant.filter(|_| faster)
+    }
+
+    /// Enqueues a product in one of the ways of our own kernels; says which, or nothing where there are fewer.
+    pub(crate) fn run_own(
+        &self,
+        number: usize,
+        product: &Product<'_>,
+        weight: &DeviceWeight,
+    ) -> Result<Option<String>, DeviceError> {
+        let shape = (product.out.cols(), product.x.cols());
+        let variants = self.stream.variants(product.x.rows(), shape);
+        let Some(&variant) = variants.get(number) else {
+            return Ok(None);
+        };
+        self.run_way(product, weight, &Way::Stream(variant))?;
+        Ok(Some(format!("{variant:?}")))
     }
 
     /// Enqueues a product that is [fusable](Self::fusable); inputs and results are made of 16-byte pieces.

@@ -8,6 +8,7 @@ mod float8;
 mod fused;
 mod stream;
 mod surroundings;
+mod team;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -155,7 +156,7 @@ impl Products {
         Ok(Self {
             context: Arc::clone(context),
             blas: Blas::new(context)?,
-            stream: Stream::new(context, modules, units)?,
+            stream: Stream::new(modules, units)?,
             any: modules.find("linear_any")?,
             float8: Float8Kernels::new(modules, units)?,
             neighbour: modules.find("gather_rows")?,

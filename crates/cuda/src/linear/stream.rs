@@ -1,29 +1,20 @@
 //! Products with few rows, at the speed of memory.
 
 use ops::{DeviceError, LateNorm};
-use tensor::Buffer;
 
 use super::surroundings::{Ending, Surroundings};
+use super::team::{Team, Teams};
 use super::{DeviceWeight, Product};
 use crate::context::Context;
-use crate::launch::{Grid, HALF_ROOM, MOST_ROOM, launch};
-use crate::memory::allocate;
+use crate::launch::{Grid, MOST_ROOM, launch};
 use crate::module::{Function, Modules};
 use crate::tensor_map::{Boxes, TensorMap};
 
-/// Outputs of a tile.
-const TILE: usize = 64;
 /// What "few rows" are.
 const FEW: usize = 8;
 /// Groups of sixteen outputs that a block takes where rows are few.
 const GROUPS: [usize; 10] = [1, 2, 3, 4, 6, 8, 9, 12, 14, 16];
-/// Rows of x that the compiled shapes for more of them take.
-const ROWS: [usize; 3] = [16, 32, 64];
-/// Kernels an ending.
-const KERNELS: usize = GROUPS.len() + ROWS.len();
-const MOST_ROWS: usize = ROWS[ROWS.len() - 1];
-/// Tiles whose arrivals are counted.
-const MOST_TILES: usize = 1 << 16;
+const THREADS: usize = 320;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
@@ -36,91 +27,44 @@ struct LinearParams {
 /// Names of the kernels, by ending.
 const NAMES: [&str; 3] = ["linear_stream", "linear_gated", "linear_onward"];
 
-/// One compiled kernel and the size of its grid.
+/// One of our kernels, and how it is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Variant {
-    kernel: Kernel,
-    /// Blocks; for many rows, a multiple of the tiles or a divisor leaves tiles whole.
+pub(crate) enum Variant {
+    Few(Few),
+    Team(Team),
+}
+
+/// A kernel for up to eight rows; a block takes so many groups of sixteen outputs, with all inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Few {
+    groups: usize,
     blocks: usize,
 }
 
-/// The compiled shapes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kernel {
-    /// Up to eight rows; a block takes so many groups of sixteen outputs, with all inputs.
-    Few { groups: usize },
-    /// Up to so many rows; blocks share tiles.
-    Many { rows: usize },
-}
-
-impl Kernel {
+impl Few {
     /// Its place in the list of functions.
     fn number(self) -> usize {
-        let known = match self {
-            Self::Few { groups } => GROUPS.iter().position(|&known| known == groups),
-            Self::Many { rows } => {
-                let place = ROWS.iter().position(|&known| known == rows);
-                place.map(|place| GROUPS.len() + place)
-            }
-        };
-        known.expect("variants come from the lists")
-    }
-
-    fn name(self, ending: &str) -> String {
-        match self {
-            Self::Few { groups } => format!("{ending}_few_{groups}"),
-            Self::Many { rows } => format!("{ending}_{rows}"),
-        }
-    }
-
-    /// Rows of a box of x.
-    fn rows(self) -> usize {
-        match self {
-            Self::Few { .. } => FEW,
-            Self::Many { rows } => rows,
-        }
+        let known = GROUPS.iter().position(|&known| known == self.groups);
+        known.expect("variants come from the list")
     }
 
     /// Outputs of a box of the weight.
     fn outputs(self) -> usize {
-        match self {
-            Self::Few { groups } => 16 * groups,
-            Self::Many { .. } => TILE,
-        }
+        16 * self.groups
     }
 
     /// Inputs of a stage.
     fn inputs(self) -> usize {
-        match self {
-            Self::Few { groups: 8.. } => 64,
-            Self::Few { groups: 4.. } | Self::Many { .. } => 128,
-            Self::Few { groups: 2.. } => 256,
-            Self::Few { .. } => 512,
+        match self.groups {
+            8.. => 64,
+            4.. => 128,
+            2.. => 256,
+            _ => 512,
         }
     }
 
     fn slices(self) -> u32 {
         (self.inputs() / TensorMap::SLICE as usize) as u32
-    }
-
-    /// Shared memory of a block.
-    fn room(self) -> usize {
-        match self {
-            Self::Few { .. } => MOST_ROOM,
-            Self::Many { .. } => HALF_ROOM,
-        }
-    }
-
-    fn threads(self) -> usize {
-        match self {
-            Self::Few { .. } => 320,
-            Self::Many { .. } => 256,
-        }
-    }
-
-    fn all() -> impl Iterator<Item = Self> {
-        let few = GROUPS.into_iter().map(|groups| Self::Few { groups });
-        few.chain(ROWS.into_iter().map(|rows| Self::Many { rows }))
     }
 }
 
@@ -133,45 +77,27 @@ struct Matrix {
 }
 
 impl Matrix {
-    /// Boxes of some rows; those of kernels for few rows hold all slices of a stage.
-    fn map(&self, kernel: Kernel, rows: usize) -> Result<TensorMap, DeviceError> {
-        let stride = 2 * self.stride as u64;
-        let (slice, rows) = (TensorMap::SLICE, rows as u32);
-        match kernel {
-            Kernel::Few { .. } => TensorMap::new(&Boxes {
-                address: self.address,
-                sizes: &[u64::from(slice), self.rows as u64, self.slices()],
-                strides: &[stride, 2 * u64::from(slice)],
-                shape: &[slice, rows, kernel.slices()],
-            }),
-            Kernel::Many { .. } => TensorMap::new(&Boxes {
-                address: self.address,
-                sizes: &[self.cols as u64, self.rows as u64],
-                strides: &[stride],
-                shape: &[slice, rows],
-            }),
-        }
+    /// Boxes of some rows, with all slices of a stage.
+    fn map(&self, few: Few, rows: usize) -> Result<TensorMap, DeviceError> {
+        let (slice, stride) = (TensorMap::SLICE, 2 * self.stride as u64);
+        TensorMap::new(&Boxes {
+            address: self.address,
+            sizes: &[u64::from(slice), self.rows as u64, self.slices()],
+            strides: &[stride, 2 * u64::from(slice)],
+            shape: &[slice, rows as u32, few.slices()],
+        })
     }
 
     /// The same of gates and their factors: eight rows of each in turn.
-    fn gated_map(&self, kernel: Kernel, rows: usize) -> Result<TensorMap, DeviceError> {
-        let stride = 2 * self.stride as u64;
-        let (slice, groups) = (TensorMap::SLICE, rows as u32 / 16);
+    fn gated_map(&self, few: Few, rows: usize) -> Result<TensorMap, DeviceError> {
+        let (slice, stride) = (TensorMap::SLICE, 2 * self.stride as u64);
         let (all, half) = (self.rows as u64 / 16, self.rows as u64 / 2 * stride);
-        match kernel {
-            Kernel::Few { .. } => TensorMap::new(&Boxes {
-                address: self.address,
-                sizes: &[u64::from(slice), 8, 2, all, self.slices()],
-                strides: &[stride, half, 8 * stride, 2 * u64::from(slice)],
-                shape: &[slice, 8, 2, groups, kernel.slices()],
-            }),
-            Kernel::Many { .. } => TensorMap::new(&Boxes {
-                address: self.address,
-                sizes: &[self.cols as u64, 8, 2, all],
-                strides: &[stride, half, 8 * stride],
-                shape: &[slice, 8, 2, groups],
-            }),
-        }
+        TensorMap::new(&Boxes {
+            address: self.address,
+            sizes: &[u64::from(slice), 8, 2, all, self.slices()],
+            strides: &[stride, half, 8 * stride, 2 * u64::from(slice)],
+            shape: &[slice, 8, 2, rows as u32 / 16, few.slices()],
+        })
     }
 
     fn slices(&self) -> u64 {
@@ -179,85 +105,51 @@ impl Matrix {
     }
 }
 
-/// The kernels and what they share.
+/// The kernels.
 pub(crate) struct Stream {
-    functions: [[Function; KERNELS]; NAMES.len()],
-    partials: Buffer,
-    arrivals: Buffer,
+    functions: [[Function; GROUPS.len()]; NAMES.len()],
+    teams: Teams,
     units: usize,
 }
 
 impl Stream {
-    pub(crate) fn new(
-        context: &std::sync::Arc<Context>,
-        modules: &Modules,
-        units: usize,
-    ) -> Result<Self, DeviceError> {
-        let mut functions = [[modules.find("linear_any")?; KERNELS]; NAMES.len()];
+    pub(crate) fn new(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
+        let mut functions = [[modules.find("linear_any")?; _]; _];
         for (functions, name) in functions.iter_mut().zip(NAMES) {
-            for (function, kernel) in functions.iter_mut().zip(Kernel::all()) {
-                *function = modules.find_with_shared(&kernel.name(name), kernel.room())?;
+            for (function, groups) in functions.iter_mut().zip(GROUPS) {
+                *function = modules.find_with_shared(&format!("{name}_few_{groups}"), MOST_ROOM)?;
             }
         }
         Ok(Self {
             functions,
-            partials: allocate(
-                context,
-                4 * units * TILE * MOST_ROWS * 4,
-                "sums of products",
-            )?,
-            arrivals: allocate(context, MOST_TILES * 4, "arrivals of products")?,
+            teams: Teams::find(modules, units)?,
             units,
         })
     }
 
     /// Ways to compute a product of so many rows.
     pub(crate) fn variants(&self, rows: usize, (outputs, inputs): (usize, usize)) -> Vec<Variant> {
-        let many = self.variants_for_many(rows, outputs);
+        let teams = self.teams.variants(rows, (outputs, inputs));
+        let teams = teams.into_iter().map(Variant::Team);
         if rows > FEW || !inputs.is_multiple_of(TensorMap::SLICE as usize) {
-            return many;
+            return teams.collect();
         }
-        self.variants_for_few(outputs).chain(many).collect()
+        let few = self.variants_for_few(outputs).map(Variant::Few);
+        few.chain(teams).collect()
     }
 
     /// The fewest groups of outputs for the multiprocessor that has most, at once or one after the other.
-    fn variants_for_few(&self, outputs: usize) -> impl Iterator<Item = Variant> {
+    fn variants_for_few(&self, outputs: usize) -> impl Iterator<Item = Few> {
         let (all, units) = (outputs.div_ceil(16), self.units);
         let each = move |groups: usize| all.div_ceil(groups).div_ceil(units) * groups;
         let fewest = GROUPS.into_iter().map(each).min();
         let best = GROUPS
             .into_iter()
             .filter(move |&groups| Some(each(groups)) == fewest);
-        best.map(move |groups| Variant {
-            kernel: Kernel::Few { groups },
+        best.map(move |groups| Few {
+            groups,
             blocks: all.div_ceil(groups).min(units),
         })
-    }
-
-    /// All multiprocessors in equal shares, once or twice, or every tile whole or in a few parts.
-    fn variants_for_many(&self, rows: usize, outputs: usize) -> Vec<Variant> {
-        let tiles = outputs.div_ceil(TILE);
-        let Some(rows) = ROWS.into_iter().find(|&most| most >= rows) else {
-            return Vec::new();
-        };
-        if tiles > MOST_TILES {
-            return Vec::new();
-        }
-        let most = 2 * self.units;
-        let even: Vec<usize> = if tiles > most {
-            vec![
-                tiles.div_ceil(tiles.div_ceil(most)),
-                tiles.div_ceil(tiles.div_ceil(self.units)),
-            ]
-        } else {
-            (1..=6)
-                .map(|parts| parts * tiles)
-                .filter(|&blocks| blocks <= most)
-                .collect()
-        };
-        let blocks = [self.units, most].into_iter().chain(even);
-        let kernel = Kernel::Many { rows };
-        blocks.map(|blocks| Variant { kernel, blocks }).collect()
     }
 
     /// Enqueues a product; the weight has a map, and rows of `x` are made of 16-byte pieces.
@@ -267,12 +159,25 @@ impl Stream {
         variant: Variant,
         product: &Product<'_>,
         weight: &DeviceWeight,
+        how: (Option<LateNorm<'_>>, &Ending<'_>),
+    ) -> Result<(), DeviceError> {
+        match variant {
+            Variant::Few(few) => self.run_few(context, few, product, weight, how),
+            Variant::Team(team) => self.teams.run(context, team, product, weight, how),
+        }
+    }
+
+    fn run_few(
+        &self,
+        context: &Context,
+        few: Few,
+        product: &Product<'_>,
+        weight: &DeviceWeight,
         (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
     ) -> Result<(), DeviceError> {
         let x = &product.x;
         let gated = matches!(ending, Ending::Gated { .. });
         let outputs = product.out.cols() * if gated { 2 } else { 1 };
-        let kernel = variant.kernel;
         let matrix = Matrix {
             address: weight.buffer.address() as u64,
             rows: outputs,
@@ -280,9 +185,9 @@ impl Stream {
             cols: x.cols(),
         };
         let map = if gated {
-            matrix.gated_map(kernel, kernel.outputs())?
+            matrix.gated_map(few, few.outputs())?
         } else {
-            matrix.map(kernel, kernel.outputs())?
+            matrix.map(few, few.outputs())?
         };
         let inputs = Matrix {
             address: x.address() as u64,
@@ -290,26 +195,19 @@ impl Stream {
             stride: x.stride(),
             cols: x.cols(),
         };
-        let sums = [&self.partials, &self.arrivals].map(|buffer| buffer.address() as u64);
-        let stages = x.cols().div_ceil(kernel.inputs());
+        let stages = x.cols().div_ceil(few.inputs());
         let params = LinearParams {
             weight: map,
-            x: inputs.map(kernel, kernel.rows())?,
-            surroundings: Surroundings::new(product, (outputs, stages), sums, norm, ending),
+            x: inputs.map(few, FEW)?,
+            surroundings: Surroundings::new(product, (outputs, stages), [0; 2], norm, ending),
         };
         let grid = Grid {
-            blocks: (variant.blocks, 1, 1),
-            threads: kernel.threads(),
-            shared: kernel.room(),
+            blocks: (few.blocks, 1, 1),
+            threads: THREADS,
+            shared: MOST_ROOM,
         };
+        let function = self.functions[ending.number()][few.number()];
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe {
-            launch(
-                context,
-                self.functions[ending.number()][kernel.number()],
-                grid,
-                &params,
-            )
-        }
+        unsafe { launch(context, function, grid, &params) }
     }
 }

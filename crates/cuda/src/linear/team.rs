@@ -1,0 +1,214 @@
+//! Products with tens or hundreds of rows: blocks of a cluster share the inputs of a tile.
+
+use ops::{DeviceError, LateNorm};
+
+use super::surroundings::{Ending, Surroundings};
+use super::{DeviceWeight, Product};
+use crate::context::Context;
+use crate::launch::{Grid, WHOLE_ROOM, clusters_at_once, launch_clusters};
+use crate::module::{Function, Modules};
+use crate::tensor_map::{Boxes, TensorMap};
+
+/// Outputs of a warpgroup.
+const GROUP: usize = 64;
+/// Warpgroups that the compiled shapes have.
+const GROUPS: [usize; 3] = [1, 2, 3];
+/// Rows of x that the compiled shapes take.
+const ROWS: [usize; 5] = [16, 32, 64, 128, 256];
+/// Blocks that share the inputs of a tile.
+const PARTS: [usize; 4] = [1, 2, 4, 8];
+/// The most blocks of a cluster that every device has room for.
+const MOST_CLUSTER: usize = 8;
+/// Shapes that keep the busiest multiprocessor busy for at most so many times as long as the best are tried.
+const TRIED: (usize, usize) = (4, 3);
+/// Names of the kernels, by ending.
+const NAMES: [&str; 3] = ["linear_stream", "linear_gated", "linear_onward"];
+
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+struct TeamParams {
+    weight: TensorMap,
+    x: TensorMap,
+    surroundings: Surroundings,
+    pairs: u32,
+}
+
+/// One compiled kernel and how its blocks work together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Team {
+    /// Warpgroups of a block, 64 outputs each.
+    groups: usize,
+    /// Rows of x that it takes.
+    rows: usize,
+    /// Blocks that share the inputs of a tile.
+    parts: usize,
+    /// Blocks of different tiles that share rows of x: one or two.
+    pairs: usize,
+}
+
+impl Team {
+    fn outputs(self) -> usize {
+        GROUP * self.groups
+    }
+
+    fn blocks(self, outputs: usize) -> usize {
+        let tiles = outputs.div_ceil(self.outputs());
+        tiles.next_multiple_of(self.pairs) * self.parts
+    }
+
+    /// Stages of 64 outputs that the busiest multiprocessor goes through.
+    fn work(self, outputs: usize, stages: usize, at_once: &AtOnce) -> usize {
+        let turns = self.blocks(outputs).div_ceil(at_once.blocks(self).max(1));
+        turns * self.groups * stages.div_ceil(self.parts)
+    }
+
+    fn cluster(self) -> usize {
+        self.parts * self.pairs
+    }
+
+    fn fits(self, outputs: usize, stages: usize, at_once: &AtOnce) -> bool {
+        let alone = self.parts == 1;
+        self.cluster() <= MOST_CLUSTER
+            && self.parts <= stages
+            && (alone || self.blocks(outputs) <= at_once.blocks(self))
+    }
+}
+
+/// Blocks that run at the same time, by the base-two logarithm of the size of their clusters.
+///
+/// Clusters do not cross certain groups of multiprocessors, which differ from one device to the next.
+struct AtOnce([usize; MOST_CLUSTER.ilog2() as usize + 1]);
+
+impl AtOnce {
+    fn ask(function: Function, units: usize) -> Result<Self, DeviceError> {
+        let mut blocks = [units; _];
+        for (power, blocks) in blocks.iter_mut().enumerate().skip(1) {
+            let cluster = 1 << power;
+            let grid = Grid {
+                blocks: (units / cluster * cluster, 1, 1),
+                threads: 4 * GROUP,
+                shared: WHOLE_ROOM,
+            };
+            *blocks = cluster * clusters_at_once(function, grid, cluster)?;
+        }
+        Ok(Self(blocks))
+    }
+
+    fn blocks(&self, team: Team) -> usize {
+        self.0[team.cluster().ilog2() as usize]
+    }
+}
+
+/// The kernels, by ending, rows and warpgroups.
+pub(super) struct Teams {
+    functions: [[[Function; GROUPS.len()]; ROWS.len()]; NAMES.len()],
+    at_once: AtOnce,
+}
+
+impl Teams {
+    pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
+        let mut functions = [[[modules.find("linear_any")?; _]; _]; _];
+        for (by_rows, name) in functions.iter_mut().zip(NAMES) {
+            for (by_groups, rows) in by_rows.iter_mut().zip(ROWS) {
+                for (function, groups) in by_groups.iter_mut().zip(GROUPS) {
+                    let name = format!("{name}_team_{groups}x{rows}");
+                    *function = modules.find_with_shared(&name, WHOLE_ROOM)?;
+                }
+            }
+        }
+        let at_once = AtOnce::ask(functions[0][0][0], units)?;
+        Ok(Self { functions, at_once })
+    }
+
+    /// Ways to compute a product of so many rows.
+    pub(super) fn variants(&self, rows: usize, (outputs, inputs): (usize, usize)) -> Vec<Team> {
+        let Some(rows) = ROWS.into_iter().find(|&most| most >= rows) else {
+            return Vec::new();
+        };
+        let stages = inputs.div_ceil(TensorMap::SLICE as usize);
+        let shapes = GROUPS.into_iter().flat_map(|groups| {
+            PARTS.into_iter().flat_map(move |parts| {
+                [1, 2].map(|pairs| Team {
+                    groups,
+                    rows,
+                    parts,
+                    pairs,
+                })
+            })
+        });
+        let fit: Vec<Team> = shapes
+            .filter(|team| team.fits(outputs, stages, &self.at_once))
+            .collect();
+        let work = |team: &Team| team.work(outputs, stages, &self.at_once);
+        let least = fit.iter().map(work).min().unwrap_or(0);
+        let worth = |team: &Team| work(team) * TRIED.1 <= least * TRIED.0;
+        fit.into_iter().filter(worth).collect()
+    }
+
+    /// Enqueues a product; rows of `x` are made of 16-byte pieces.
+    pub(super) fn run(
+        &self,
+        context: &Context,
+        team: Team,
+        product: &Product<'_>,
+        weight: &DeviceWeight,
+        (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
+    ) -> Result<(), DeviceError> {
+        let x = &product.x;
+        let gated = matches!(ending, Ending::Gated { .. });
+        let outputs = product.out.cols() * if gated { 2 } else { 1 };
+        let stages = x.cols().div_ceil(TensorMap::SLICE as usize);
+        let params = TeamParams {
+            weight: weight_map(
+                weight.buffer.address() as u64,
+                (outputs, x.cols()),
+                team,
+                gated,
+            )?,
+            x: TensorMap::new(&Boxes {
+                address: x.address() as u64,
+                sizes: &[x.cols() as u64, x.rows() as u64],
+                strides: &[2 * x.stride() as u64],
+                shape: &[TensorMap::SLICE, (team.rows / team.pairs) as u32],
+            })?,
+            surroundings: Surroundings::new(product, (outputs, stages), [0; 2], norm, ending),
+            pairs: team.pairs as u32,
+        };
+        let grid = Grid {
+            blocks: (team.blocks(outputs), 1, 1),
+            threads: 2 * GROUP * (team.groups + 1),
+            shared: WHOLE_ROOM,
+        };
+        let place = |list: &[usize], of| list.iter().position(|&known| known == of);
+        let by_rows = place(&ROWS, team.rows).expect("shapes come from the lists");
+        let by_groups = place(&GROUPS, team.groups).expect("shapes come from the lists");
+        let function = self.functions[ending.number()][by_rows][by_groups];
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
+        unsafe { launch_clusters(context, function, grid, team.cluster(), &params) }
+    }
+}
+
+/// Boxes of a tile's outputs; of gates and their factors, eight of each in turn.
+fn weight_map(
+    address: u64,
+    (outputs, inputs): (usize, usize),
+    team: Team,
+    gated: bool,
+) -> Result<TensorMap, DeviceError> {
+    let (stride, slice) = (2 * inputs as u64, TensorMap::SLICE);
+    let (inputs, outputs, tile) = (inputs as u64, outputs as u64, team.outputs() as u32);
+    if gated {
+        return TensorMap::new(&Boxes {
+            address,
+            sizes: &[inputs, 8, 2, outputs / 16],
+            strides: &[stride, outputs / 2 * stride, 8 * stride],
+            shape: &[slice, 8, 2, tile / 16],
+        });
+    }
+    TensorMap::new(&Boxes {
+        address,
+        sizes: &[inputs, outputs],
+        strides: &[stride],
+        shape: &[slice, tile],
+    })
+}
