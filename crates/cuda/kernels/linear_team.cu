@@ -1,14 +1,12 @@
-// Products with tens or hundreds of rows: out = x · weightᵀ + bias.
+// Products with tens of rows: out = x · weightᵀ + bias.
 //
 // Weights are the first factor, 64 outputs a warpgroup, and all rows of x the second. A block takes one tile of outputs and
 // a whole multiprocessor. Where there are fewer tiles than multiprocessors, blocks of a cluster share the inputs of a tile:
-// each leaves its sums in its own shared memory, and finishes some of the rows with what the others left. Blocks with
-// different tiles and the same inputs may go in pairs: each fetches half of the rows of x for both.
+// each leaves its sums in its own shared memory, and finishes some of the rows with what the others left.
 //
 // Small kernels between products cost more than their work, so products do that work: rows of x may lack the factor of
 // their norm, results may be gated, and the product that ends a layer adds to the residual.
 #include "common/order.cuh"
-#include "common/registers.cuh"
 #include "common/room.cuh"
 #include "common/shares.cuh"
 #include "common/wgmma.cuh"
@@ -20,11 +18,6 @@ constexpr int kSlice = 64;
 constexpr int kFactorWarps = 3;
 constexpr int kMostStages = 24;
 
-struct TeamParams : LinearParams {
-    // Blocks that share rows of x: one or two.
-    uint32_t pairs;
-};
-
 template <int kGroups, int kTokens, Ending kEnding>
 struct Team {
     static constexpr int kOutputs = 64 * kGroups;
@@ -32,18 +25,11 @@ struct Team {
     static constexpr int kBytes = kWeightBytes + kTokens * kSlice * 2;
     static constexpr int kConsumers = 128 * kGroups;
     static constexpr int kThreads = kConsumers + 128;
-    // Rows of one instruction: more would take more registers at once than the compiler sees.
-    static constexpr int kWidth = kTokens < 128 ? kTokens : 128;
-    static constexpr int kWidths = kTokens / kWidth;
-    using Sums = float[kWidths][kWidth / 2];
-    static constexpr int kFit = (kWholeRoom - 2560) / kBytes;
+    // What barriers and factors take at most is left for them.
+    static constexpr int kFit = (kWholeRoom - 1024) / kBytes;
     static constexpr int kStages = kFit < kMostStages ? kFit : kMostStages;
-    // Sums that fill more registers than threads have when all have the same number of them.
-    static constexpr bool kMovesRegisters = kTokens == 256 && kGroups == 3;
 
-    // Registers are left for what the end of a layer needs.
-    static constexpr bool kPrepares = kTokens <= 128;
-
+    using Sums = float[kTokens / 2];
     using Rows = RowEnding<kOutputs, kConsumers, kEnding>;
 
     struct Barriers {
@@ -56,11 +42,10 @@ struct Team {
     static_assert(kStages * kBytes + sizeof(Barriers) <= kWholeRoom, "fits");
     static_assert(kTokens * Rows::kRow * 4 <= kStages * kBytes, "sums take the place of stages");
 
-    const TeamParams& p;
+    const LinearParams& p;
     uint8_t* ring;
     Barriers* barriers;
-    // Of this block in its cluster: which of the pair, and which of those that share the inputs of its tile.
-    uint32_t pair;
+    // Which of the blocks that share the inputs of its tile this is, and how many they are: a cluster.
     uint32_t part;
     uint32_t parts;
     uint32_t tile;
@@ -71,13 +56,11 @@ struct Team {
     uint32_t first_row;
     uint32_t last_row;
 
-    __device__ Team(const TeamParams& params, uint8_t* shared)
+    __device__ Team(const LinearParams& params, uint8_t* shared)
         : p(params), ring(shared), barriers(reinterpret_cast<Barriers*>(shared + kStages * kBytes)) {
-        const uint32_t rank = cluster_rank(), size = cluster_size();
-        pair = rank % p.pairs;
-        part = rank / p.pairs;
-        parts = size / p.pairs;
-        tile = blockIdx.x / size * p.pairs + pair;
+        part = cluster_rank();
+        parts = cluster_size();
+        tile = blockIdx.x / parts;
         const Shares shares(p.stages, parts);
         begin = shares.begin(part);
         end = shares.begin(part + 1);
@@ -98,14 +81,7 @@ struct Team {
     }
 
     __device__ void fetch_x(uint32_t slot, uint32_t stage) const {
-        uint8_t* to = ring + slot * kBytes + kWeightBytes;
-        Barrier* full = &barriers->full[slot];
-        if (p.pairs == 1) {
-            copy_box(to, &p.x, full, stage * kSlice, 0);
-        } else {
-            const uint32_t first = pair * (kTokens / 2);
-            copy_box_to(3u << part * 2, to + first * kSlice * 2, &p.x, full, stage * kSlice, first);
-        }
+        copy_box(ring + slot * kBytes + kWeightBytes, &p.x, &barriers->full[slot], stage * kSlice, 0);
     }
 
     // One thread keeps the ring full.
@@ -122,16 +98,6 @@ struct Team {
         }
     }
 
-    // Whoever fills this stage again may: this block, and its pair.
-    __device__ __forceinline__ void release(uint32_t stage) const {
-        const uint32_t thread = threadIdx.x % 128;
-        if (p.pairs == 1) {
-            if (thread == 0) barriers->empty[stage].arrive();
-        } else if (thread < 2) {
-            arrive_in(part * 2 + thread, &barriers->empty[stage]);
-        }
-    }
-
     __device__ __forceinline__ void multiply(Sums& sums) const {
         const uint32_t base = shared_address(ring), mine = threadIdx.x / 128 * 64 * kSlice * 2;
         RingPlace<kStages> place;
@@ -140,24 +106,20 @@ struct Team {
             const uint64_t weights = matrix_along(base + place.stage * kBytes + mine);
             const uint64_t x = matrix_along(base + place.stage * kBytes + kWeightBytes);
             barriers->full[place.stage].wait(place.parity);
-            for (auto& some : sums) pin(some);
+            pin(sums);
             begin_products();
 #pragma unroll
             for (int step = 0; step < kSlice / 16; ++step) {
-#pragma unroll
-                for (int i = 0; i < kWidths; ++i) {
-                    multiply_shared<kWidth>(sums[i], moved(weights, step * 32), moved(x, i * kWidth * kSlice * 2 + step * 32),
-                                            stage != begin || step != 0);
-                }
+                multiply_shared<kTokens>(sums, moved(weights, step * 32), moved(x, step * 32), stage != begin || step != 0);
             }
             commit_products();
             // The stage before is done when at most this one is not.
             wait_products<1>();
-            if (stage != begin) release(before);
+            if (threadIdx.x % 128 == 0 && stage != begin) barriers->empty[before].arrive();
             before = place.stage;
         }
         wait_products<0>();
-        for (auto& some : sums) pin(some);
+        pin(sums);
     }
 
     // Sums of the block, row by row, in the place of stages: nothing is on its way any more.
@@ -167,7 +129,7 @@ struct Team {
 #pragma unroll
         for (int i = 0; i < kTokens / 2; ++i) {
             const uint32_t token = i / 4 * 8 + lane % 4 * 2 + i % 2;
-            to[token * Rows::kRow + output + i / 2 % 2 * 8] = sums[i / (kWidth / 2)][i % (kWidth / 2)];
+            to[token * Rows::kRow + output + i / 2 % 2 * 8] = sums[i];
         }
     }
 
@@ -176,33 +138,32 @@ struct Team {
         Sums sums = {};
         [[maybe_unused]] typename Rows::Ahead ahead;
         wait_for_predecessor();
-        if constexpr (kEnds && kPrepares) Rows::prepare(p, tile * kOutputs, first_row, last_row, ahead);
+        if constexpr (kEnds) Rows::prepare(p, tile * kOutputs, first_row, last_row, ahead);
         multiply(sums);
         // Other warpgroups may still read the stages.
         meet(1, kConsumers);
         leave(sums);
-        if constexpr (kEnds && !kPrepares) Rows::prepare(p, tile * kOutputs, first_row, last_row, ahead);
-        if (cluster_size() > 1) {
+        if (parts > 1) {
             meet_cluster();
         } else {
             meet(1, kConsumers);
         }
-        const TileSums tile_sums{shared_address(ring), pair, p.pairs, parts};
+        const TileSums tile_sums{shared_address(ring), parts};
         if constexpr (kEnds) {
             Rows::end_layer(p, tile_sums, tile * kOutputs, first_row, last_row, ahead);
         } else {
             if (p.squares) barriers->found.wait(0);
             Rows::write(p, tile_sums, p.squares ? barriers->factors : nullptr, tile * kOutputs, first_row, last_row);
         }
-        // Others read what this block left, and arrive at its barriers.
-        if (cluster_size() > 1) meet_cluster();
+        // Others read what this block left.
+        if (parts > 1) meet_cluster();
     }
 
     __device__ void run() const {
         if (threadIdx.x == 0) {
             for (int i = 0; i < kStages; ++i) {
                 barriers->full[i].init(1);
-                barriers->empty[i].init(kGroups * p.pairs);
+                barriers->empty[i].init(kGroups);
             }
             barriers->found.init(kFactorWarps);
             publish_barriers();
@@ -211,24 +172,18 @@ struct Team {
             expect_map(&p.weight);
             expect_map(&p.x);
         }
-        if (p.pairs == 1) {
-            __syncthreads();
-        } else {
-            meet_cluster();
-        }
+        __syncthreads();
         let_successor_begin();
         if (threadIdx.x >= kConsumers) {
-            if constexpr (kMovesRegisters) give_up_registers<32>();
             const uint32_t warp = (threadIdx.x - kConsumers) / 32;
             if (warp > 0) {
                 wait_for_predecessor();
-                if (p.squares) find_row_factors<kFactorWarps, kMovesRegisters ? 2 : 8>(p, barriers->factors, warp - 1, first_row, last_row);
+                if (p.squares) find_row_factors<kFactorWarps>(p, barriers->factors, warp - 1, first_row, last_row);
                 if (threadIdx.x % 32 == 0) barriers->found.arrive();
             } else if (threadIdx.x == kConsumers) {
                 produce();
             }
         } else {
-            if constexpr (kMovesRegisters) take_registers<160>();
             consume();
         }
     }
@@ -236,7 +191,7 @@ struct Team {
 
 #define LINEAR_TEAM(groups, tokens, name, ending)                                                          \
     extern "C" __global__ void __launch_bounds__((Team<groups, tokens, Ending::ending>::kThreads), 1)      \
-        name##_team_##groups##x##tokens(const __grid_constant__ TeamParams p) {                            \
+        name##_team_##groups##x##tokens(const __grid_constant__ LinearParams p) {                          \
         extern __shared__ __align__(1024) uint8_t shared[];                                                \
         Team<groups, tokens, Ending::ending>(p, shared).run();                                             \
     }
@@ -255,4 +210,3 @@ LINEAR_TEAMS_OF(16)
 LINEAR_TEAMS_OF(32)
 LINEAR_TEAMS_OF(64)
 LINEAR_TEAMS_OF(128)
-LINEAR_TEAMS_OF(256)

@@ -69,9 +69,7 @@ fn print(trace: &DeviceTrace, runs: usize) {
         total.count += 1;
         let lasted = span.end.saturating_sub(span.start);
         total.lasted += lasted;
-        total.added += before.map_or(lasted, |before| {
-            span.end.saturating_sub(before)
-        });
+        total.added += before.map_or(lasted, |before| span.end.saturating_sub(before));
         before = before.max(Some(span.end));
     }
     let mut lines: Vec<_> = totals.into_iter().collect();

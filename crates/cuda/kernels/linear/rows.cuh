@@ -54,23 +54,23 @@ struct Quad {
     }
 };
 
-// Warp `warp` of `kWarps` works out the factors that rows from `begin` to `end` lack, some at a time. Many loads are on
+// Warp `warp` of `kWarps` works out the factors that rows from `begin` to `end` lack, eight at a time. Many loads are on
 // their way at once: a product has little time between its first inputs and its end.
-template <int kWarps, uint32_t kRows>
+template <int kWarps>
 __device__ __forceinline__ void find_row_factors(const LinearParams& p, float* factors, uint32_t warp, uint32_t begin,
                                                  uint32_t end) {
     const uint32_t lane = threadIdx.x % 32;
     const bool even = p.parts % 4 == 0 && reinterpret_cast<uintptr_t>(p.squares) % 16 == 0;
-    for (uint32_t first = begin + warp * kRows; first < end; first += kWarps * kRows) {
-        float sums[kRows] = {};
-        const float* rows[kRows];
+    for (uint32_t first = begin + warp * 8; first < end; first += kWarps * 8) {
+        float sums[8] = {};
+        const float* rows[8];
 #pragma unroll
-        for (uint32_t i = 0; i < kRows; ++i) rows[i] = p.squares + static_cast<size_t>(min(first + i, end - 1)) * p.parts;
+        for (uint32_t i = 0; i < 8; ++i) rows[i] = p.squares + static_cast<size_t>(min(first + i, end - 1)) * p.parts;
         if (even) {
 #pragma unroll 2
             for (uint32_t quad = lane; quad < p.parts / 4; quad += 32) {
 #pragma unroll
-                for (uint32_t i = 0; i < kRows; ++i) {
+                for (uint32_t i = 0; i < 8; ++i) {
                     const float4 some = __ldcg(reinterpret_cast<const float4*>(rows[i]) + quad);
                     sums[i] += (some.x + some.y) + (some.z + some.w);
                 }
@@ -78,22 +78,20 @@ __device__ __forceinline__ void find_row_factors(const LinearParams& p, float* f
         } else {
             for (uint32_t part = lane; part < p.parts; part += 32) {
 #pragma unroll
-                for (uint32_t i = 0; i < kRows; ++i) sums[i] += __ldcg(rows[i] + part);
+                for (uint32_t i = 0; i < 8; ++i) sums[i] += __ldcg(rows[i] + part);
             }
         }
 #pragma unroll
-        for (uint32_t i = 0; i < kRows; ++i) {
+        for (uint32_t i = 0; i < 8; ++i) {
             const float sum = warp_sum(sums[i]);
             if (lane == 0 && first + i < end) factors[first + i] = rsqrtf(sum / p.width + p.eps);
         }
     }
 }
 
-// The sums of one tile: where they lie here, and the blocks that hold parts of them, every `apart`th of the cluster.
+// The sums of one tile: where they lie in each block of the cluster, and how many blocks hold parts of them.
 struct TileSums {
     uint32_t base;
-    uint32_t first_rank;
-    uint32_t apart;
     uint32_t parts;
 };
 
@@ -125,7 +123,7 @@ struct RowEnding {
 #pragma unroll
         for (uint32_t i = 0; i < 4; ++i) sums[i] = 0.0f;
         for (uint32_t part = 0; part < tile.parts; ++part) {
-            const float4 found = load_there(address_in(tile.first_rank + part * tile.apart, place));
+            const float4 found = load_there(address_in(part, place));
             sums[0] += found.x, sums[1] += found.y, sums[2] += found.z, sums[3] += found.w;
         }
     }

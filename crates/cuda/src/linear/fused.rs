@@ -9,10 +9,8 @@ use super::{
 };
 use crate::device::ProductChoice;
 
-/// Milliseconds that a small kernel between products costs, whatever it does, and for each result that it reads, adds to
-/// others and writes.
-const SMALL: f32 = 2e-3;
-const SMALL_EACH: f32 = 1e-9;
+/// Milliseconds that a small kernel costs, whatever it does.
+const SMALL: f32 = 3e-3;
 
 /// A weight, and the shape of our kernel for its products.
 #[derive(Clone, Copy)]
@@ -52,9 +50,8 @@ impl Products {
         };
         let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         let choice = chosen.get(&shape)?;
-        let small = SMALL + SMALL_EACH * (rows * outputs) as f32;
         let faster = match self.choice {
-            ProductChoice::Fastest => choice.own <= choice.blas + small,
+            ProductChoice::Fastest => choice.own <= choice.blas + SMALL,
             ProductChoice::Own => true,
             ProductChoice::Library => false,
         };

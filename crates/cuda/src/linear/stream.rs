@@ -18,10 +18,10 @@ const THREADS: usize = 320;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
-struct LinearParams {
-    weight: TensorMap,
-    x: TensorMap,
-    surroundings: Surroundings,
+pub(super) struct LinearParams {
+    pub(super) weight: TensorMap,
+    pub(super) x: TensorMap,
+    pub(super) surroundings: Surroundings,
 }
 
 /// Names of the kernels, by ending.

@@ -1,7 +1,8 @@
-//! Products with tens or hundreds of rows: blocks of a cluster share the inputs of a tile.
+//! Products with tens of rows: blocks of a cluster share the inputs of a tile.
 
 use ops::{DeviceError, LateNorm};
 
+use super::stream::LinearParams;
 use super::surroundings::{Ending, Surroundings};
 use super::{DeviceWeight, Product};
 use crate::context::Context;
@@ -14,24 +15,13 @@ const GROUP: usize = 64;
 /// Warpgroups that the compiled shapes have.
 const GROUPS: [usize; 3] = [1, 2, 3];
 /// Rows of x that the compiled shapes take.
-const ROWS: [usize; 5] = [16, 32, 64, 128, 256];
-/// Blocks that share the inputs of a tile.
+const ROWS: [usize; 4] = [16, 32, 64, 128];
+/// Blocks that share the inputs of a tile; eight is the most that every device takes for a cluster.
 const PARTS: [usize; 4] = [1, 2, 4, 8];
-/// The most blocks of a cluster that every device has room for.
-const MOST_CLUSTER: usize = 8;
 /// Shapes that keep the busiest multiprocessor busy for at most so many times as long as the best are tried.
 const TRIED: (usize, usize) = (4, 3);
 /// Names of the kernels, by ending.
 const NAMES: [&str; 3] = ["linear_stream", "linear_gated", "linear_onward"];
-
-#[derive(Clone, Copy)]
-#[repr(C, align(128))]
-struct TeamParams {
-    weight: TensorMap,
-    x: TensorMap,
-    surroundings: Surroundings,
-    pairs: u32,
-}
 
 /// One compiled kernel and how its blocks work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +30,8 @@ pub(crate) struct Team {
     groups: usize,
     /// Rows of x that it takes.
     rows: usize,
-    /// Blocks that share the inputs of a tile.
+    /// Blocks that share the inputs of a tile: a cluster.
     parts: usize,
-    /// Blocks of different tiles that share rows of x: one or two.
-    pairs: usize,
 }
 
 impl Team {
@@ -52,8 +40,7 @@ impl Team {
     }
 
     fn blocks(self, outputs: usize) -> usize {
-        let tiles = outputs.div_ceil(self.outputs());
-        tiles.next_multiple_of(self.pairs) * self.parts
+        outputs.div_ceil(self.outputs()) * self.parts
     }
 
     /// Stages of 64 outputs that the busiest multiprocessor goes through.
@@ -62,28 +49,21 @@ impl Team {
         turns * self.groups * stages.div_ceil(self.parts)
     }
 
-    fn cluster(self) -> usize {
-        self.parts * self.pairs
-    }
-
     fn fits(self, outputs: usize, stages: usize, at_once: &AtOnce) -> bool {
         let alone = self.parts == 1;
-        self.cluster() <= MOST_CLUSTER
-            && self.parts <= stages
-            && (alone || self.blocks(outputs) <= at_once.blocks(self))
+        self.parts <= stages && (alone || self.blocks(outputs) <= at_once.blocks(self))
     }
 }
 
-/// Blocks that run at the same time, by the base-two logarithm of the size of their clusters.
+/// Blocks that run at the same time, for each number of blocks of a cluster.
 ///
 /// Clusters do not cross certain groups of multiprocessors, which differ from one device to the next.
-struct AtOnce([usize; MOST_CLUSTER.ilog2() as usize + 1]);
+struct AtOnce([usize; PARTS.len()]);
 
 impl AtOnce {
     fn ask(function: Function, units: usize) -> Result<Self, DeviceError> {
         let mut blocks = [units; _];
-        for (power, blocks) in blocks.iter_mut().enumerate().skip(1) {
-            let cluster = 1 << power;
+        for (blocks, cluster) in blocks.iter_mut().zip(PARTS).skip(1) {
             let grid = Grid {
                 blocks: (units / cluster * cluster, 1, 1),
                 threads: 4 * GROUP,
@@ -95,7 +75,8 @@ impl AtOnce {
     }
 
     fn blocks(&self, team: Team) -> usize {
-        self.0[team.cluster().ilog2() as usize]
+        let place = PARTS.iter().position(|&parts| parts == team.parts);
+        self.0[place.expect("shapes come from the lists")]
     }
 }
 
@@ -127,13 +108,10 @@ impl Teams {
         };
         let stages = inputs.div_ceil(TensorMap::SLICE as usize);
         let shapes = GROUPS.into_iter().flat_map(|groups| {
-            PARTS.into_iter().flat_map(move |parts| {
-                [1, 2].map(|pairs| Team {
-                    groups,
-                    rows,
-                    parts,
-                    pairs,
-                })
+            PARTS.map(|parts| Team {
+                groups,
+                rows,
+                parts,
             })
         });
         let fit: Vec<Team> = shapes
@@ -158,7 +136,7 @@ impl Teams {
         let gated = matches!(ending, Ending::Gated { .. });
         let outputs = product.out.cols() * if gated { 2 } else { 1 };
         let stages = x.cols().div_ceil(TensorMap::SLICE as usize);
-        let params = TeamParams {
+        let params = LinearParams {
             weight: weight_map(
                 weight.buffer.address() as u64,
                 (outputs, x.cols()),
@@ -169,10 +147,9 @@ impl Teams {
                 address: x.address() as u64,
                 sizes: &[x.cols() as u64, x.rows() as u64],
                 strides: &[2 * x.stride() as u64],
-                shape: &[TensorMap::SLICE, (team.rows / team.pairs) as u32],
+                shape: &[TensorMap::SLICE, team.rows as u32],
             })?,
             surroundings: Surroundings::new(product, (outputs, stages), [0; 2], norm, ending),
-            pairs: team.pairs as u32,
         };
         let grid = Grid {
             blocks: (team.blocks(outputs), 1, 1),
@@ -184,7 +161,7 @@ impl Teams {
         let by_groups = place(&GROUPS, team.groups).expect("shapes come from the lists");
         let function = self.functions[ending.number()][by_rows][by_groups];
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe { launch_clusters(context, function, grid, team.cluster(), &params) }
+        unsafe { launch_clusters(context, function, grid, team.parts, &params) }
     }
 }
 
