@@ -64,7 +64,8 @@ for word in "$@"; do
     sanitize) sanitize ;;
     loading) loading ;;
     profile) profile ;;
-    small | attention | decode | products | layers) prove "$word" 70 "$word" ;;
+    small | attention | decode | products | layers | kernels) prove "$word" 70 "$word" ;;
+    ways) prove ways 40 --library-products ways ;;
     fp8) prove fp8 120 fp8 ;;
     in-turn) prove in-turn 40 --in-turn layers ;;
     own) prove own 40 --own-products layers ;;
@@ -76,6 +77,6 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine layers in-turn own library fp8 small loading attention decode conformance attention-check graphs goldens memcheck racecheck summary; do
+for log in machine layers kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs goldens memcheck racecheck summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done
