@@ -129,13 +129,11 @@ impl Stream {
 
     /// Ways to compute a product of so many rows.
     pub(crate) fn variants(&self, rows: usize, (outputs, inputs): (usize, usize)) -> Vec<Variant> {
-        let teams = self.teams.variants(rows, (outputs, inputs));
-        let teams = teams.into_iter().map(Variant::Team);
         if rows > FEW || !inputs.is_multiple_of(TensorMap::SLICE as usize) {
-            return teams.collect();
+            let teams = self.teams.variants(rows, (outputs, inputs));
+            return teams.into_iter().map(Variant::Team).collect();
         }
-        let few = self.variants_for_few(outputs).map(Variant::Few);
-        few.chain(teams).collect()
+        self.variants_for_few(outputs).map(Variant::Few).collect()
     }
 
     /// The fewest groups of outputs for the multiprocessor that has most, at once or one after the other.
