@@ -1,5 +1,8 @@
 //! The live view: what the load is doing while it does it.
 
+use super::options::Options;
+use super::surroundings::Surroundings;
+use crate::client::Client;
 use crate::load::Onlooker;
 use crate::pace::LoadState;
 use crate::record::RequestRecord;
@@ -31,8 +34,19 @@ pub(super) struct LiveView {
 }
 
 impl LiveView {
+    /// The view on a load of `total` requests, when it was asked for and there is a terminal for it.
+    pub(super) fn wanted(
+        options: &Options,
+        surroundings: &Surroundings<'_>,
+        total: usize,
+        client: &Client,
+    ) -> Option<Self> {
+        let wanted = options.own.switch("live") && surroundings.terminal;
+        wanted.then(|| Self::open(total, client.tokens()).ok())?
+    }
+
     /// Takes over the terminal. Interrupts keep working: the terminal stays in its usual mode.
-    pub(super) fn open(total: usize, tokens: Arc<AtomicU64>) -> io::Result<Self> {
+    fn open(total: usize, tokens: Arc<AtomicU64>) -> io::Result<Self> {
         execute!(stderr(), EnterAlternateScreen, Hide)?;
         let terminal = Terminal::new(CrosstermBackend::new(stderr()))?;
         Ok(Self {

@@ -2,6 +2,7 @@
 
 use super::compat::output_file;
 use super::error::ServingError;
+use super::live::LiveView;
 use super::options::Options;
 use super::prepare::{Prepared, prepare};
 use super::progress::{ProgressBar, Silence};
@@ -118,6 +119,8 @@ fn run(
     let began = Instant::now();
     let outcome = if options.given.switch("disable-tqdm") {
         put(&mut client, rows, schedule.pace, &mut Silence)
+    } else if let Some(mut view) = LiveView::wanted(options, surroundings, rows.len(), &client) {
+        put(&mut client, rows, schedule.pace, &mut view)
     } else {
         let rounds = |_: usize| 1;
         let mut bar = ProgressBar::new(&mut surroundings.err, rows.len(), &rounds);

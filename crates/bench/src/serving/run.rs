@@ -1,6 +1,7 @@
 //! One run: warm-up, the load, and what surrounds them.
 
 use super::error::ServingError;
+use super::live::LiveView;
 use super::options::{Imitated, Options};
 use super::prepare::{LONGEST, Prepared};
 use super::profile::Profile;
@@ -279,6 +280,9 @@ fn put_load(
     }
     if options.given.switch("disable-tqdm") {
         return load::run(client, load, &mut Silence);
+    }
+    if let Some(mut view) = LiveView::wanted(options, surroundings, rows.len(), client) {
+        return load::run(client, load, &mut view);
     }
     let mut bar = ProgressBar::new(&mut surroundings.err, rows.len(), &rounds);
     let outcome = load::run(client, load, &mut bar as &mut dyn Onlooker);

@@ -343,10 +343,7 @@ impl<'a> StrictRun<'a> {
         } else {
             self.rows.len() - done.len()
         };
-        if own.switch("live")
-            && surroundings.terminal
-            && let Ok(mut view) = LiveView::open(total, client.tokens())
-        {
+        if let Some(mut view) = LiveView::wanted(self.options, surroundings, total, client) {
             let outcome = onlook(&mut view, client, load);
             drop(view);
             return outcome;
