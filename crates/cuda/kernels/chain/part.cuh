@@ -35,7 +35,8 @@ __device__ inline ChainPart find_part(const ChainAttend& a, uint32_t number, uin
     uint32_t before = 0;
 #pragma unroll 1
     for (uint32_t row = 0; row < a.rows; ++row) {
-        const uint32_t length = a.lengths[row];
+        // Every row has results, or those who wait for them would wait for ever.
+        const uint32_t length = max(1u, a.lengths[row]);
         const uint32_t most = kUnit * a.most_parts, each = max(1u, (length + most - 1) / most) * kUnit;
         const uint32_t parts = (length + each - 1) / each;
         const uint32_t first = before;
