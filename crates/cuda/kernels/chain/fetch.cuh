@@ -2,9 +2,6 @@
 #pragma once
 #include "part.cuh"
 
-// Stages of weights that are on their way to the second cache before there is room for them in the ring.
-constexpr uint32_t kMostAhead = 8;
-
 struct ChainFetch {
     const ChainLink* links;
     const ChainRing& ring;
@@ -35,70 +32,26 @@ struct ChainFetch {
     __device__ ChainFetch(const ChainLink* all, const ChainRing& to) : links(all), ring(to) {}
 
     __device__ void run(uint32_t count) {
-        Job job = Job::learn(links);
-        Ahead ahead(job);
+        Job next = Job::learn(links);
 #pragma unroll 1
         for (uint32_t i = 0; i < count; ++i) {
-            const Job next = i + 1 < count ? Job::learn(links + i + 1) : Job{};
+            const Job job = next;
+            if (i + 1 < count) next = Job::learn(links + i + 1);
             if (job.kind == LinkKind::kAttend) {
                 fetch_cached(links[i], job);
             } else if (lane == 0) {
-                fetch_weight(i, job, next, ahead);
+                fetch_weight(&links[i].maps[0], job);
             }
             __syncwarp();
-            job = next;
-            ahead.enter(i + 1, job);
         }
     }
 
 private:
-    // The stage that is expected next: of the link under way or of the one after it.
-    struct Ahead {
-        uint32_t link = 0;
-        uint32_t group;
-        uint32_t stage = 0;
-        // Stages from the one that is copied next.
-        uint32_t count = 0;
-
-        __device__ explicit Ahead(const Job& first) : group(GroupShare(first.groups).begin) {}
-
-        // What the link before has left is done.
-        __device__ __forceinline__ void enter(uint32_t number, const Job& job) {
-            if (link >= number) return;
-            link = number;
-            group = GroupShare(job.groups).begin;
-            stage = 0;
-        }
-
-        // True when there is one.
-        __device__ __forceinline__ bool look_for(uint32_t number, const Job& job, const Job& next) {
-            if (link == number && group == GroupShare(job.groups).end) enter(number + 1, next);
-            const Job mine = link == number ? job : next;
-            return mine.stages > 0 && mine.kind != LinkKind::kAttend && group < GroupShare(mine.groups).end;
-        }
-
-        __device__ __forceinline__ void advance(uint32_t stages) {
-            ++count;
-            if (++stage < stages) return;
-            stage = 0;
-            ++group;
-        }
-    };
-
-    __device__ void fetch_weight(uint32_t number, const Job& job, const Job& next, Ahead& ahead) {
-        const TensorMap* map = &links[number].maps[0];
+    __device__ void fetch_weight(const TensorMap* map, const Job& job) {
         const GroupShare share(job.groups);
         for (uint32_t group = share.begin; group < share.end; ++group) {
             for (uint32_t stage = 0; stage < job.stages; ++stage, place.advance(ring.count)) {
                 Barrier* full = &ring.full[place.stage];
-                // What is copied now need not be expected any more.
-                if (ahead.count == 0) {
-                    ahead.advance(job.stages);
-                }
-                --ahead.count;
-                while (ahead.count < kMostAhead && ahead.look_for(number, job, next)) {
-                    expect(ahead, ahead.link == number ? job : next);
-                }
                 ring.empty[place.stage].wait(place.parity);
                 full->expect(kStageBytes);
                 if (job.kind == LinkKind::kGated) {
@@ -109,16 +62,6 @@ private:
                 }
             }
         }
-    }
-
-    __device__ __forceinline__ void expect(Ahead& ahead, Job job) const {
-        const TensorMap* map = &links[ahead.link].maps[0];
-        if (job.kind == LinkKind::kGated) {
-            expect_box(map, 0, 0, 0, ahead.group, ahead.stage * kWarps);
-        } else {
-            expect_box(map, 0, ahead.group * kOutputs, ahead.stage * kWarps);
-        }
-        ahead.advance(job.stages);
     }
 
     // Keys and values of all parts of this block.

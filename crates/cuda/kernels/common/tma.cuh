@@ -42,17 +42,6 @@ __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier
         : "memory");
 }
 
-// The box is copied soon: from memory to the second cache.
-__device__ __forceinline__ void expect_box(const TensorMap* map, int x, int y, int z) {
-    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y), "r"(z) : "memory");
-}
-
-__device__ __forceinline__ void expect_box(const TensorMap* map, int x, int y, int z, int w, int v) {
-    asm volatile("cp.async.bulk.prefetch.tensor.5d.L2.global [%0, {%1, %2, %3, %4, %5}];" ::"l"(map), "r"(x), "r"(y), "r"(z),
-                 "r"(w), "r"(v)
-                 : "memory");
-}
-
 // What is read once leaves the second cache before anything else.
 struct ReadOnce {
     uint64_t policy;
