@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use cuda::CudaDevice;
 use half::bf16;
-use ops::{Device as _, HostValues, HostWeight, Linear, OpError, Readback, Weight, rng};
+use ops::{Device as _, Graph, HostValues, HostWeight, Linear, OpError, Readback, Weight, rng};
 use tensor::{Buffer, DType, View, ViewMut};
 
 /// What the memory of an H200 gives when it is only read, bytes a microsecond.
@@ -240,19 +240,26 @@ fn wait(readback: &mut dyn Readback) {
 /// Replays that are timed together.
 const REPLAYS: usize = 4;
 
+/// Many `run`s as one graph; what a first call sets up is done.
+pub(crate) fn captured(
+    device: &CudaDevice,
+    many: usize,
+    mut run: impl FnMut(usize) -> Result<(), OpError>,
+) -> Box<dyn Graph> {
+    for turn in 0..many.min(2) {
+        run(turn).expect("an op");
+    }
+    let graph = device.capture(&mut || (0..many).try_for_each(&mut run));
+    graph.expect("a capture").expect("this device captures")
+}
+
 /// Microseconds of one `run` among many in a graph; `run` is told its number, to take turns with inputs.
 pub(crate) fn time(
     device: &CudaDevice,
     many: usize,
-    mut run: impl FnMut(usize) -> Result<(), OpError>,
+    run: impl FnMut(usize) -> Result<(), OpError>,
 ) -> f64 {
-    for turn in 0..many.min(2) {
-        run(turn).expect("an op");
-    }
-    let graph = device
-        .capture(&mut || (0..many).try_for_each(&mut run))
-        .expect("a capture");
-    let graph = graph.expect("this device captures");
+    let graph = captured(device, many, run);
     let mut readback = device.readback(16).expect("a readback");
     graph.replay().expect("a replay");
     wait(readback.as_mut());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cuda::CudaDevice;
 use ops::{Device as _, DeviceTrace, NoTracer, OpError};
 
-use crate::bench::sync;
+use crate::bench::{captured, sync};
 
 /// Replays that are recorded.
 const REPLAYS: usize = 3;
@@ -26,15 +26,9 @@ struct Total {
 pub(crate) fn run(
     device: &CudaDevice,
     many: usize,
-    mut run: impl FnMut(usize) -> Result<(), OpError>,
+    run: impl FnMut(usize) -> Result<(), OpError>,
 ) -> bool {
-    for turn in 0..many.min(2) {
-        run(turn).expect("an op");
-    }
-    let graph = device
-        .capture(&mut || (0..many).try_for_each(&mut run))
-        .expect("a capture");
-    let graph = graph.expect("this device captures");
+    let graph = captured(device, many, run);
     let record = || -> Result<DeviceTrace, NoTracer> {
         let tracer = device.tracer()?;
         graph.replay().expect("a replay");

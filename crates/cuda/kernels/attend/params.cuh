@@ -38,6 +38,23 @@ struct AttendParams {
     float soft_cap;
 };
 
+// New tokens whose queries and keys are not rotated yet, and whose keys and values are not stored: one a sequence.
+struct FreshParams {
+    const bf16* key;
+    const bf16* value;
+    const void* query_norm;
+    const void* key_norm;
+    const uint32_t* positions;
+    const float* table;
+    // None when everything was done before.
+    const uint32_t* slots;
+    float query_eps;
+    float key_eps;
+    uint32_t key_stride;
+    uint32_t value_stride;
+    uint32_t wide_norms;
+};
+
 constexpr float kLog2E = 1.4426950408889634f;
 // Stands for minus infinity where a difference of two of them must not be a NaN.
 constexpr float kLowest = -1e30f;

@@ -7,23 +7,6 @@
 #include "../common/tma.cuh"
 #include "cursor.cuh"
 
-// New tokens whose queries and keys are not rotated yet, and whose keys and values are not stored: one a sequence.
-struct FreshParams {
-    const bf16* key;
-    const bf16* value;
-    const void* query_norm;
-    const void* key_norm;
-    const uint32_t* positions;
-    const float* table;
-    // None when everything was done before.
-    const uint32_t* slots;
-    float query_eps;
-    float key_eps;
-    uint32_t key_stride;
-    uint32_t value_stride;
-    uint32_t wide_norms;
-};
-
 struct StreamParams {
     TensorMap keys;
     TensorMap values;

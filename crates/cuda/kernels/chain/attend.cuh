@@ -3,7 +3,6 @@
 // A block takes parts of sequences, a warp stages of 32 positions. What is cached is there before the link that makes the
 // new token has ended.
 #pragma once
-#include "../attend/params.cuh"
 #include "../common/approximate.cuh"
 #include "../common/head.cuh"
 #include "../common/mma.cuh"
@@ -114,7 +113,7 @@ private:
         __syncwarp();
         meet(1, kComputing);
         if (threadIdx.x < kHeadDim && number < known->count) {
-            known->angles[threadIdx.x] = a.table[static_cast<size_t>(part.position) * kHeadDim + threadIdx.x];
+            known->angles[threadIdx.x] = a.fresh.table[static_cast<size_t>(part.position) * kHeadDim + threadIdx.x];
         }
         meet(1, kComputing);
     }
@@ -128,21 +127,21 @@ private:
         for (uint32_t job = warp; job < jobs; job += kWarps) {
             if (job < a.group) {
                 const uint32_t first = (part.head * a.group + job) * kHeadDim;
-                const typename Head::Norm norm({a.query_norm, a.query_eps, a.wide_norms});
+                const typename Head::Norm norm({a.fresh.query_norm, a.fresh.query_eps, a.fresh.wide_norms});
                 Head query = fresh(a.query, a.query_stride, first, 0);
-                if (a.query_norm) query.normalise(norm, kHeadDim);
+                if (a.fresh.query_norm) query.normalise(norm, kHeadDim);
                 query.rotate(angles);
                 query.store(shared->query[job], kHeadDim);
             } else if (job == a.group) {
-                const typename Head::Norm norm({a.key_norm, a.key_eps, a.wide_norms});
-                Head key = fresh(a.key, a.key_stride, part.head * kHeadDim, queries);
-                if (a.key_norm) key.normalise(norm, kHeadDim);
+                const typename Head::Norm norm({a.fresh.key_norm, a.fresh.key_eps, a.fresh.wide_norms});
+                Head key = fresh(a.fresh.key, a.fresh.key_stride, part.head * kHeadDim, queries);
+                if (a.fresh.key_norm) key.normalise(norm, kHeadDim);
                 key.rotate(angles);
                 key.store(shared->key, kHeadDim);
                 key.store(place_of_newest(a.keys), kHeadDim);
             } else {
                 const uint32_t before = queries + a.kv_heads * kHeadDim;
-                const Head value = fresh(a.value, a.value_stride, part.head * kHeadDim, before);
+                const Head value = fresh(a.fresh.value, a.fresh.value_stride, part.head * kHeadDim, before);
                 value.store(shared->value, kHeadDim);
                 value.store(place_of_newest(a.values), kHeadDim);
             }

@@ -1,19 +1,14 @@
 // What a chain is made of: one link an op, field by field as chain/link.rs lays it out.
 #pragma once
+#include "../attend/params.cuh"
 #include "../linear/params.cuh"
 
 enum class LinkKind : uint32_t { kResults, kGated, kOnward, kAttend };
 
 // One new token a sequence: rotated, stored, attended.
 struct ChainAttend {
+    FreshParams fresh;
     const bf16* query;
-    const bf16* key;
-    const bf16* value;
-    const void* query_norm;
-    const void* key_norm;
-    const uint32_t* positions;
-    const float* table;
-    const uint32_t* slots;
     bf16* keys;
     bf16* values;
     const uint32_t* starts;
@@ -25,8 +20,6 @@ struct ChainAttend {
     uint64_t* part_sums;
     uint64_t* part_scales;
     uint32_t query_stride;
-    uint32_t key_stride;
-    uint32_t value_stride;
     uint32_t out_stride;
     uint32_t table_stride;
     uint32_t rows;
@@ -37,9 +30,6 @@ struct ChainAttend {
     uint32_t most_parts;
     // The power of two of positions that one copy brings.
     uint32_t run_shift;
-    uint32_t wide_norms;
-    float query_eps;
-    float key_eps;
     float scale;
 };
 
@@ -58,6 +48,8 @@ struct alignas(128) ChainLink {
         ChainAttend attend;
     };
 };
+
+static_assert(sizeof(ChainAttend) == 200 && sizeof(ChainLink) == 512, "as chain/link.rs has them");
 
 // The age of the newest mail of all chains before, and how many blocks have finished this one.
 struct ChainProgress {

@@ -48,8 +48,8 @@ __device__ inline ChainPart find_part(const ChainAttend& a, uint32_t number, uin
         part.head = (number - first) / parts;
         part.first_number = first + part.head * parts;
         part.token = a.starts[row];
-        part.position = a.positions[part.token];
-        part.slot = a.slots[part.token];
+        part.position = a.fresh.positions[part.token];
+        part.slot = a.fresh.slots[part.token];
         part.length = length;
         part.begin = (number - part.first_number) * each;
         part.end = min(part.begin + each, length);

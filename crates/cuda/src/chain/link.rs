@@ -1,8 +1,9 @@
 //! One op of a chain, as the kernel reads it.
 
-use ops::{DeviceError, HeadNorm, LateNorm, RopeAttend, RopeStoreKv};
-use tensor::{DType, View};
+use ops::{DeviceError, LateNorm, RopeAttend};
+use tensor::View;
 
+use crate::launch::attend::FreshParams;
 use crate::linear::{Ending, Product, Surroundings, Told};
 use crate::tensor_map::{Boxes, TensorMap};
 
@@ -29,14 +30,8 @@ const WARPS: usize = 8;
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct AttendLink {
+    fresh: FreshParams,
     query: u64,
-    key: u64,
-    value: u64,
-    query_norm: u64,
-    key_norm: u64,
-    positions: u64,
-    table: u64,
-    slots: u64,
     keys: u64,
     values: u64,
     starts: u64,
@@ -47,8 +42,6 @@ struct AttendLink {
     part_sums: u64,
     part_scales: u64,
     query_stride: u32,
-    key_stride: u32,
-    value_stride: u32,
     out_stride: u32,
     table_stride: u32,
     rows: u32,
@@ -57,11 +50,13 @@ struct AttendLink {
     group: u32,
     most_parts: u32,
     run_shift: u32,
-    wide_norms: u32,
-    query_eps: f32,
-    key_eps: f32,
     scale: f32,
 }
+
+const _: () = assert!(
+    size_of::<AttendLink>() == 200 && size_of::<Link>() == 512,
+    "as kernels/chain/link.cuh has them"
+);
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -126,23 +121,15 @@ impl Link {
     }
 
     /// Attention of sequences that have one new token each.
-    pub(super) fn attend(op: &RopeAttend<'_>, parts: Parts) -> Result<Self, DeviceError> {
+    pub(super) fn attend(
+        op: &RopeAttend<'_>,
+        fresh: FreshParams,
+        parts: Parts,
+    ) -> Result<Self, DeviceError> {
         let (rope, batch) = (&op.rope, &op.batch);
-        let norm = |norm: &Option<HeadNorm<'_>>| {
-            norm.as_ref()
-                .map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps))
-        };
-        let (query_norm, query_eps) = norm(&rope.query_norm);
-        let (key_norm, key_eps) = norm(&rope.key_norm);
         let attend = AttendLink {
+            fresh,
             query: rope.query.address() as u64,
-            key: rope.key.address() as u64,
-            value: rope.value.address() as u64,
-            query_norm,
-            key_norm,
-            positions: rope.positions.address() as u64,
-            table: rope.table.address() as u64,
-            slots: rope.slots.address() as u64,
             keys: rope.cache.keys().address() as u64,
             values: rope.cache.values().address() as u64,
             starts: batch.starts.address() as u64,
@@ -153,8 +140,6 @@ impl Link {
             part_sums: parts.sums,
             part_scales: parts.scales,
             query_stride: rope.query.stride() as u32,
-            key_stride: rope.key.stride() as u32,
-            value_stride: rope.value.stride() as u32,
             out_stride: op.out.stride() as u32,
             table_stride: batch.page_table.stride() as u32,
             rows: batch.rows() as u32,
@@ -163,9 +148,6 @@ impl Link {
             group: rope.heads.group() as u32,
             most_parts: (PARTS / rope.heads.kv).max(1) as u32,
             run_shift: run(batch.page_size).ilog2(),
-            wide_norms: u32::from(norms_are_wide(rope)),
-            query_eps,
-            key_eps,
             scale: op.scale,
         };
         Ok(Self {
@@ -201,12 +183,12 @@ impl Link {
             let kv = attend.kv_heads as usize * HEAD;
             let queries = kv * attend.group as usize;
             let one_stride = attend.rows == 1
-                || attend.key_stride == attend.query_stride
-                    && attend.value_stride == attend.query_stride;
+                || attend.fresh.key_stride == attend.query_stride
+                    && attend.fresh.value_stride == attend.query_stride;
             let all = queries + 2 * kv;
             told.is((attend.query, attend.query_stride, all, attend.rows as usize))
-                && attend.key == attend.query + 2 * queries as u64
-                && attend.value == attend.key + 2 * kv as u64
+                && attend.fresh.key == attend.query + 2 * queries as u64
+                && attend.fresh.value == attend.fresh.key + 2 * kv as u64
                 && one_stride
         }
     }
@@ -261,12 +243,6 @@ fn attend_room(group: usize) -> usize {
 /// Room for so many rows of x.
 pub(super) fn rows_room(rows: usize, inputs: usize) -> usize {
     rows * (inputs.div_ceil(STAGE) * STAGE * 2 + ROW_GAP)
-}
-
-/// True when weights of norms are floats of four bytes, or absent.
-pub(super) fn norms_are_wide(rope: &RopeStoreKv<'_>) -> bool {
-    let norm = rope.query_norm.as_ref().or(rope.key_norm.as_ref());
-    norm.is_none_or(|norm| norm.weight.dtype() == DType::F32)
 }
 
 /// Positions that one copy brings: none of them crosses a page.

@@ -12,13 +12,14 @@ use ops::{DeviceError, LateNorm, RopeAttend, Weight};
 use tensor::{Buffer, DType};
 
 use crate::context::Context;
+use crate::launch::attend::FreshParams;
 use crate::launch::{Grid, WHOLE_ROOM, are_pieces, launch};
 use crate::linear::{DeviceWeight, Ending, Product};
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 use crate::tensor_map::TensorMap;
 
-use link::{HEAD, MOST_HEADS, MOST_TOLD, PARTS, Parts, norms_are_wide, rows_room, run};
+use link::{HEAD, MOST_HEADS, MOST_TOLD, PARTS, Parts, rows_room, run};
 
 pub(crate) use link::Link;
 pub(crate) use recording::Recording;
@@ -108,15 +109,15 @@ impl Chain {
         context: &Context,
         op: &RopeAttend<'_>,
     ) -> Result<bool, DeviceError> {
-        if !attends(op) {
+        let Some(fresh) = FreshParams::of(&op.rope).filter(|_| attends(op)) else {
             return Ok(false);
-        }
+        };
         let sums = self.parts.address() as u64;
         let parts = Parts {
             sums,
             scales: sums + (ALL_PARTS * MOST_HEADS * HEAD * WORD) as u64,
         };
-        self.add(context, &Link::attend(op, parts)?)?;
+        self.add(context, &Link::attend(op, fresh, parts)?)?;
         Ok(true)
     }
 
@@ -164,20 +165,12 @@ impl Chain {
 fn attends(op: &RopeAttend<'_>) -> bool {
     let (rope, batch) = (&op.rope, &op.batch);
     let heads = rope.heads;
-    let wide = norms_are_wide(rope);
-    let alike = |norm: &Option<ops::HeadNorm<'_>>| {
-        norm.as_ref()
-            .is_none_or(|norm| (norm.weight.dtype() == DType::F32) == wide)
-    };
     let pieces = [
         (rope.query.address() as u64, rope.query.stride()),
-        (rope.key.address() as u64, rope.key.stride()),
-        (rope.value.address() as u64, rope.value.stride()),
         (rope.cache.keys().address() as u64, 8),
         (rope.cache.values().address() as u64, 8),
     ];
     heads.dim == HEAD
-        && rope.table.cols() == HEAD
         && heads.group() <= MOST_HEADS
         && heads.kv <= PARTS
         && batch.max_query == 1
@@ -188,8 +181,6 @@ fn attends(op: &RopeAttend<'_>) -> bool {
         && op.window.is_none()
         && op.soft_cap.is_none()
         && op.sinks.is_none()
-        && alike(&rope.query_norm)
-        && alike(&rope.key_norm)
         && are_pieces(8, &pieces)
 }
 

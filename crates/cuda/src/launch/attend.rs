@@ -17,6 +17,8 @@ use crate::tensor_map::{Boxes, TensorMap};
 
 use stream::Streams;
 
+pub(crate) use stream::FreshParams;
+
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct AttendParams {

@@ -9,11 +9,12 @@ use crate::device::CudaDevice;
 use crate::module::{Function, Modules};
 use crate::tensor_map::{Boxes, TensorMap};
 
+/// New tokens as they left the projection.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-struct FreshParams {
-    key: u64,
-    value: u64,
+pub(crate) struct FreshParams {
+    pub(crate) key: u64,
+    pub(crate) value: u64,
     query_norm: u64,
     key_norm: u64,
     positions: u64,
@@ -21,8 +22,8 @@ struct FreshParams {
     slots: u64,
     query_eps: f32,
     key_eps: f32,
-    key_stride: u32,
-    value_stride: u32,
+    pub(crate) key_stride: u32,
+    pub(crate) value_stride: u32,
     wide_norms: u32,
 }
 
@@ -95,40 +96,42 @@ pub(super) fn takes(op: &Attend<'_>) -> bool {
         && even(op.cache.values().address())
 }
 
-/// New tokens as they left the projection; none when a warp does not hold their heads whole.
-fn fresh_params(rope: &RopeStoreKv<'_>) -> Option<FreshParams> {
-    let matrices = [
-        (rope.key.address() as u64, rope.key.stride()),
-        (rope.value.address() as u64, rope.value.stride()),
-    ];
-    let wide = |norm: &Option<HeadNorm<'_>>| {
-        norm.as_ref()
-            .is_none_or(|norm| norm.weight.dtype() == DType::F32)
-    };
-    let norm = |norm: &Option<HeadNorm<'_>>| {
-        norm.as_ref()
-            .map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps))
-    };
-    let fits = DIMS.contains(&rope.heads.dim)
-        && rope.table.cols() == rope.heads.dim
-        && are_pieces(8, &matrices)
-        && wide(&rope.query_norm) == wide(&rope.key_norm);
-    let (query_norm, query_eps) = norm(&rope.query_norm);
-    let (key_norm, key_eps) = norm(&rope.key_norm);
-    fits.then(|| FreshParams {
-        key: rope.key.address() as u64,
-        value: rope.value.address() as u64,
-        query_norm,
-        key_norm,
-        positions: rope.positions.address() as u64,
-        table: rope.table.address() as u64,
-        slots: rope.slots.address() as u64,
-        query_eps,
-        key_eps,
-        key_stride: rope.key.stride() as u32,
-        value_stride: rope.value.stride() as u32,
-        wide_norms: u32::from(wide(&rope.query_norm)),
-    })
+impl FreshParams {
+    /// None when a warp does not hold their heads whole.
+    pub(crate) fn of(rope: &RopeStoreKv<'_>) -> Option<Self> {
+        let matrices = [
+            (rope.key.address() as u64, rope.key.stride()),
+            (rope.value.address() as u64, rope.value.stride()),
+        ];
+        let wide = |norm: &Option<HeadNorm<'_>>| {
+            norm.as_ref()
+                .is_none_or(|norm| norm.weight.dtype() == DType::F32)
+        };
+        let norm = |norm: &Option<HeadNorm<'_>>| {
+            norm.as_ref()
+                .map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps))
+        };
+        let fits = DIMS.contains(&rope.heads.dim)
+            && rope.table.cols() == rope.heads.dim
+            && are_pieces(8, &matrices)
+            && wide(&rope.query_norm) == wide(&rope.key_norm);
+        let (query_norm, query_eps) = norm(&rope.query_norm);
+        let (key_norm, key_eps) = norm(&rope.key_norm);
+        fits.then(|| Self {
+            key: rope.key.address() as u64,
+            value: rope.value.address() as u64,
+            query_norm,
+            key_norm,
+            positions: rope.positions.address() as u64,
+            table: rope.table.address() as u64,
+            slots: rope.slots.address() as u64,
+            query_eps,
+            key_eps,
+            key_stride: rope.key.stride() as u32,
+            value_stride: rope.value.stride() as u32,
+            wide_norms: u32::from(wide(&rope.query_norm)),
+        })
+    }
 }
 
 impl CudaDevice {
@@ -138,7 +141,7 @@ impl CudaDevice {
         if self.chain.attend(&self.context, &op)? {
             return Ok(());
         }
-        let fresh = fresh_params(&op.rope);
+        let fresh = FreshParams::of(&op.rope);
         let attend = op.attend();
         let shape = Shape::of(&attend);
         let alone = attend.batch.max_query == 1 && attend.query.rows() == attend.batch.rows();
