@@ -1,6 +1,8 @@
 //! `bench gsm8k`: few-shot accuracy on grade-school mathematics, beside the speed it was had at.
 
-use crate::client::{Backend, Client, Extras, Manner, Sampling, USUAL_TIME_LIMIT, Url, Wording};
+use crate::client::{
+    Backend, Client, Extras, Manner, Sampling, Trust, USUAL_TIME_LIMIT, Url, Wording,
+};
 use crate::dataset::Row;
 use crate::load::{self, Load, Onlooker};
 use crate::pace::Burst;
@@ -28,6 +30,7 @@ const FLAGS: &[FlagSpec] = &[
     FlagSpec::integer("parallel", "Questions under way at once.").default(Preset::Integer(128)),
     FlagSpec::text("host", "Where the server is.").default(Preset::Text("http://127.0.0.1")),
     FlagSpec::integer("port", "Its port.").default(Preset::Integer(30000)),
+    Trust::FLAG,
     FlagSpec::choice(
         "backend",
         &["sglang", "sglang-oai", "vllm", "lmdeploy"],
@@ -184,6 +187,7 @@ fn manner(given: &Parsed, surroundings: &Surroundings<'_>) -> Result<Manner, Ser
     Ok(Manner {
         backend,
         base,
+        trust: Trust::chosen(given)?,
         release: Release::USUAL,
         model: given.text("model").unwrap_or_default().to_owned(),
         headers: surroundings.authorisation().into_iter().collect(),

@@ -1,6 +1,6 @@
 //! `bench one-batch`: the latency of one batch of given shape on a running server.
 
-use crate::client::{Control, Url};
+use crate::client::{Control, Trust, Url};
 use crate::clock::{Clock, Nanos};
 use crate::dataset::{Prompt, Source, SyntheticRules};
 use crate::put::put;
@@ -25,6 +25,7 @@ const fn numbers(name: &'static str, help: &'static str) -> FlagSpec {
 const FLAGS: &[FlagSpec] = &[
     FlagSpec::text("base-url", "Where the server is.")
         .default(Preset::Text("http://127.0.0.1:30000")),
+    Trust::FLAG,
     FlagSpec::text("model", "Accepted; the running server decides.").alias(&["model-path"]),
     FlagSpec::text(
         "tokenizer",
@@ -168,7 +169,8 @@ impl Case {
 fn run(given: &Parsed, surroundings: &mut Surroundings<'_>) -> Result<(), ServingError> {
     let base = Url::parse(given.text("base-url").unwrap_or_default())?;
     let headers = surroundings.authorisation().into_iter().collect();
-    let control = Control::new(base, headers);
+    let trust = Trust::chosen(given)?;
+    let control = Control::trusting(base, headers, trust);
     let info = server_info(&control)?;
     let named = given.text("tokenizer").or(info["tokenizer_path"].as_str());
     let named = named

@@ -22,7 +22,7 @@ pub struct RequestRecord {
     pub released: Nanos,
     /// When it was sent: just before the connection was opened.
     pub sent: Nanos,
-    /// When the connection stood.
+    /// When the connection stood; an encrypted one once both sides have proved themselves.
     pub connected: Option<Nanos>,
     /// When the first byte of the answer arrived.
     pub first_byte: Option<Nanos>,

@@ -77,9 +77,14 @@ const MISTAKES: &[(&str, u8, &str)] = &[
     ("--max-concurrency x", 2, "invalid int value"),
     ("--ramp 1:2 --dataset-name random-ids", 2, "FROM:TO:SECONDS"),
     (
-        "--base-url https://x --dataset-name random-ids",
+        "--base-url ftp://x --dataset-name random-ids",
         1,
-        "https is not supported",
+        "not an http address",
+    ),
+    (
+        "--ca-file /nowhere.pem --dataset-name random-ids",
+        1,
+        "--ca-file /nowhere.pem: ",
     ),
 ];
 

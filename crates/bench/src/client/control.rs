@@ -1,9 +1,10 @@
 //! Questions and commands to a server that are no part of the load.
 
 use super::http1::{ResponseHead, Url, write_request_head};
+use super::tls::{Trust, refusal};
+use super::wire::Wire;
 use serde_json::Value;
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io;
 use std::time::Duration;
 
 /// Of a longer answer only the beginning is kept.
@@ -19,6 +20,14 @@ pub enum ControlError {
         url: String,
         /// What the system said.
         source: io::Error,
+    },
+    /// The server is not who it has to be, or does not encrypt as agreed.
+    #[error("{url}: {reason}")]
+    Tls {
+        /// What was asked.
+        url: String,
+        /// What is wrong, with the host's name.
+        reason: String,
     },
     /// An answer that is no HTTP.
     #[error("{url}: {reason}")]
@@ -63,12 +72,27 @@ impl Reply {
 pub struct Control {
     base: Url,
     headers: Vec<(String, String)>,
+    trust: Trust,
 }
 
 impl Control {
-    /// Questions to this server, with these headers.
+    /// Questions to this server, with these headers; the usual authorities are trusted.
     pub fn new(base: Url, headers: Vec<(String, String)>) -> Self {
-        Self { base, headers }
+        Self::trusting(base, headers, Trust::usual())
+    }
+
+    /// The same, where others are trusted.
+    pub fn trusting(base: Url, headers: Vec<(String, String)>, trust: Trust) -> Self {
+        Self {
+            base,
+            headers,
+            trust,
+        }
+    }
+
+    /// Questions to another server, without headers; the same are trusted.
+    pub fn elsewhere(&self, base: Url) -> Self {
+        Self::trusting(base, Vec::new(), self.trust.clone())
     }
 
     /// The address of a path, for messages.
@@ -165,23 +189,21 @@ impl Control {
         url: &str,
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<(u16, String), ControlError> {
-        let broken = |source| ControlError::Unreachable {
-            url: url.to_owned(),
-            source,
-        };
+        let identity = self.trust.identity(&self.base);
+        let broken = |source: io::Error| broken(url, &self.base, source);
         let malformed = |reason: String| ControlError::Malformed {
             url: url.to_owned(),
             reason,
         };
-        let mut stream = connect(&self.base, longest).map_err(broken)?;
-        stream.write_all(request).map_err(broken)?;
+        let mut wire = Wire::connect(&self.base, identity.as_ref(), longest).map_err(broken)?;
+        wire.send(request).map_err(broken)?;
         let mut received = Vec::new();
         let (head, mut rest) = loop {
             let parsed = ResponseHead::parse(&received);
             if let Some((head, length)) = parsed.map_err(|error| malformed(error.to_string()))? {
                 break (head, received.split_off(length));
             }
-            if read_more(&mut stream, &mut received).map_err(broken)? == 0 {
+            if wire.read_more(&mut received).map_err(broken)? == 0 {
                 return Err(malformed(
                     "the connection was closed without an answer".to_owned(),
                 ));
@@ -200,7 +222,7 @@ impl Control {
             if framing.is_complete() {
                 break;
             }
-            if read_more(&mut stream, &mut rest).map_err(broken)? == 0 {
+            if wire.read_more(&mut rest).map_err(broken)? == 0 {
                 if framing.may_close() {
                     break;
                 }
@@ -211,31 +233,11 @@ impl Control {
     }
 }
 
-fn connect(base: &Url, longest: Duration) -> io::Result<TcpStream> {
-    let mut last = io::Error::other("the name has no address");
-    for address in base.socket_address().to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, longest) {
-            Ok(stream) => {
-                stream.set_read_timeout(Some(longest))?;
-                stream.set_write_timeout(Some(longest))?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-fn read_more(stream: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<usize> {
-    let mut buffer = [0; 16 * 1024];
-    loop {
-        match stream.read(&mut buffer) {
-            Ok(length) => {
-                into.extend_from_slice(&buffer[..length]);
-                return Ok(length);
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+fn broken(url: &str, base: &Url, source: io::Error) -> ControlError {
+    let url = url.to_owned();
+    let told = source.get_ref().and_then(|inner| inner.downcast_ref());
+    match told.map(|error| refusal(error, base.host())) {
+        Some(reason) => ControlError::Tls { url, reason },
+        None => ControlError::Unreachable { url, source },
     }
 }

@@ -2,6 +2,7 @@
 
 use super::backend::{Backend, Family};
 use super::http1::{Url, write_request_head};
+use super::tls::Trust;
 use crate::dataset::{Prompt, Row, message};
 use crate::release::Release;
 use serde_json::{Map, Value, json};
@@ -16,6 +17,8 @@ pub struct Manner {
     pub backend: Backend,
     /// Where it is.
     pub base: Url,
+    /// Who is believed to be there, where the connection is encrypted.
+    pub trust: Trust,
     /// The release whose wording is taken on.
     pub release: Release,
     /// The model named in requests.

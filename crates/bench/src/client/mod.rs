@@ -11,12 +11,15 @@ mod http1;
 mod lag;
 mod manner;
 mod reactor;
+mod tls;
+mod wire;
 
 pub use backend::{BACKENDS, Backend, Family};
 pub use control::{Control, ControlError, Reply};
 pub use http1::{Url, UrlError};
 pub use lag::Lags;
 pub use manner::{Extras, Manner, Sampling, Wording};
+pub use tls::{Trust, TrustError};
 
 use crate::clock::Clock;
 use crate::dataset::Row;
@@ -30,6 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+use tls::Identity;
 
 /// The reference waits six hours for an answer.
 pub const USUAL_TIME_LIMIT: Duration = Duration::from_hours(6);
@@ -38,6 +42,7 @@ pub const USUAL_TIME_LIMIT: Duration = Duration::from_hours(6);
 pub struct Client {
     manner: Arc<Manner>,
     address: SocketAddr,
+    identity: Option<Identity>,
     clock: Clock,
     workers: Vec<Worker>,
     next_worker: usize,
@@ -101,6 +106,7 @@ impl Client {
     /// Starts the threads; the server is not spoken to yet.
     pub fn start(manner: Manner, threads: usize, time_limit: Duration) -> io::Result<Self> {
         let address = connect::resolve(&manner.base)?;
+        let identity = manner.trust.identity(&manner.base);
         let clock = Clock::start();
         let (sender, notes) = channel();
         let tokens = Arc::new(AtomicU64::new(0));
@@ -111,6 +117,7 @@ impl Client {
         Ok(Self {
             manner,
             address,
+            identity,
             clock,
             workers,
             next_worker: 0,
@@ -166,6 +173,7 @@ impl Client {
             due: errand.due,
             asked,
             address: self.address,
+            identity: self.identity.clone(),
             dialect: self.manner.backend.dialect(self.manner.stream),
             request: Box::new(request),
             time_limit: self.time_limit,

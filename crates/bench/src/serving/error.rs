@@ -1,6 +1,6 @@
 //! Why a run ended early.
 
-use crate::client::{ControlError, UrlError};
+use crate::client::{ControlError, TrustError, UrlError};
 use crate::dataset::DatasetError;
 use crate::vocabulary::VocabularyError;
 use flags::FlagError;
@@ -25,6 +25,9 @@ pub enum ServingError {
     /// The server's address cannot be used.
     #[error(transparent)]
     Url(#[from] UrlError),
+    /// The authorities to trust cannot be used.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// A question to the server had no answer.
     #[error(transparent)]
     Control(#[from] ControlError),

@@ -3,7 +3,7 @@
 use super::error::ServingError;
 use super::options::{Imitated, Options};
 use super::surroundings::Surroundings;
-use crate::client::{Backend, Control, ControlError, Family, Url};
+use crate::client::{Backend, Control, ControlError, Family, Trust, Url};
 use crate::dataset::Dataset;
 use crate::random::Streams;
 use crate::vocabulary::Vocabulary;
@@ -23,6 +23,7 @@ const FAKE_PREFILL_HOST: &str = "2.2.2.2";
 pub(super) struct Prepared {
     pub(super) backend: Backend,
     pub(super) base: Url,
+    pub(super) trust: Trust,
     pub(super) control: Control,
     pub(super) headers: Vec<(String, String)>,
     /// The model named in requests.
@@ -52,7 +53,8 @@ pub(super) fn prepare(
     let extra_body = extra_body(options, backend, surroundings)?;
     let base = locate(options, backend)?;
     let mut headers: Vec<(String, String)> = surroundings.authorisation().into_iter().collect();
-    let control = Control::new(base.clone(), headers.clone());
+    let trust = Trust::chosen(&options.own)?;
+    let control = Control::trusting(base.clone(), headers.clone(), trust.clone());
     if backend.name() == "trt" && options.given.text("model").is_none() {
         surroundings.say("Please provide a model using `--model` when using `trt` backend.");
         return Err(ServingError::Said(1));
@@ -96,6 +98,7 @@ pub(super) fn prepare(
     Ok(Prepared {
         backend,
         base,
+        trust,
         control,
         headers,
         model,
@@ -214,9 +217,12 @@ fn wait_until_ready(
     ));
     let started = Instant::now();
     loop {
-        let ready = control
-            .get(path, Duration::from_secs(5))
-            .is_ok_and(|reply| reply.is_ok());
+        let ready = match control.get(path, Duration::from_secs(5)) {
+            Ok(reply) => reply.is_ok(),
+            // Waiting does not turn a server into another one.
+            Err(error @ ControlError::Tls { .. }) => return Err(error.into()),
+            Err(_) => false,
+        };
         let elapsed = started.elapsed().as_secs_f64();
         if ready {
             surroundings.say(&format!("Server ready in {elapsed:.1}s."));

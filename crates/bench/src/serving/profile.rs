@@ -35,9 +35,7 @@ impl Profile {
         let workers = |option: &str, kind: &str| -> Vec<(String, String, Option<Control>)> {
             let urls = options.given.list(option).unwrap_or_default();
             let worker = |(place, url): (usize, &str)| {
-                let control = Url::parse(url)
-                    .ok()
-                    .map(|url| Control::new(url, Vec::new()));
+                let control = Url::parse(url).ok().map(|url| control.elsewhere(url));
                 (format!("{kind}-{place}"), url.to_owned(), control)
             };
             urls.into_iter().enumerate().map(worker).collect()

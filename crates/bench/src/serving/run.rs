@@ -77,6 +77,7 @@ pub(super) fn manner(options: &Options, prepared: &Prepared) -> Manner {
     Manner {
         backend: prepared.backend,
         base: prepared.base.clone(),
+        trust: prepared.trust.clone(),
         release: options.release,
         model: prepared.model.clone(),
         headers: prepared.headers.clone(),

@@ -2,8 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 pub(crate) mod bench;
+pub(crate) mod sealed;
 
-use ::bench::client::{Backend, Client, Extras, Manner, Sampling, Url, Wording};
+use ::bench::client::{Backend, Client, Extras, Manner, Sampling, Trust, Url, Wording};
 use ::bench::dataset::Row;
 use ::bench::load::{Load, LoadOutcome, Onlooker};
 use ::bench::pace::{LoadState, Pace};
@@ -45,6 +46,7 @@ pub(crate) fn manner(base: &str, backend: &str) -> Manner {
     Manner {
         backend: Backend::named(backend).expect("the backend is known"),
         base: Url::parse(base).expect("the address is one"),
+        trust: Trust::usual(),
         release: Release::USUAL,
         model: "scripted".to_owned(),
         headers: Vec::new(),

@@ -1,7 +1,7 @@
 //! HTTP/1.1 as a load generator needs it: one exchange per connection, bytes seen as they arrive.
 //!
-//! There is no pool, no redirect, no compression and no encryption: each would put time between the
-//! server and the clock.
+//! There is no pool, no redirect and no compression: each would put time between the server and the
+//! clock. Encryption is somebody else's, below this.
 
 mod body;
 mod head;

@@ -1,27 +1,25 @@
 //! The addresses of servers.
 
+use rustls::pki_types::ServerName;
 use std::fmt;
 
-/// An `http://` address without its path: where to connect, and what precedes every path.
+/// An `http://` or `https://` address without its path: where to connect, and what precedes every
+/// path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// As given, without trailing slashes: paths are appended to it.
     text: String,
     authority: String,
     prefix: String,
+    /// Who the server must prove to be, where the connection is encrypted.
+    proves: Option<ServerName<'static>>,
 }
 
 /// An address that cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum UrlError {
-    /// Encrypted addresses are refused.
-    #[error("{url}: https is not supported, put a plain http address in front of the server")]
-    Https {
-        /// The address as given.
-        url: String,
-    },
     /// Not an address at all.
-    #[error("{url}: not an http address (expected http://host:port)")]
+    #[error("{url}: not an http address (expected http://host:port or https://host:port)")]
     Malformed {
         /// The address as given.
         url: String,
@@ -31,19 +29,22 @@ pub enum UrlError {
 impl Url {
     /// Reads an address such as `http://127.0.0.1:30000` or `http://host:80/prefix`.
     pub fn parse(url: &str) -> Result<Self, UrlError> {
-        if url.starts_with("https://") {
-            return Err(UrlError::Https {
-                url: url.to_owned(),
-            });
-        }
         let malformed = || UrlError::Malformed {
             url: url.to_owned(),
         };
-        let rest = url.strip_prefix("http://").ok_or_else(malformed)?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(malformed)?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if authority.is_empty() || authority.contains(char::is_whitespace) {
             return Err(malformed());
         }
+        let proves = match scheme {
+            "http" => None,
+            "https" => {
+                let name = ServerName::try_from(host(authority)).map_err(|_| malformed())?;
+                Some(name.to_owned())
+            }
+            _ => return Err(malformed()),
+        };
         let prefix = match path.trim_end_matches('/') {
             "" => String::new(),
             path => format!("/{path}"),
@@ -52,6 +53,7 @@ impl Url {
             text: url.to_owned(),
             authority: authority.to_owned(),
             prefix,
+            proves,
         })
     }
 
@@ -66,8 +68,19 @@ impl Url {
         if self.authority[host_end..].contains(':') {
             self.authority.clone()
         } else {
-            format!("{}:80", self.authority)
+            let usual = if self.proves.is_some() { 443 } else { 80 };
+            format!("{}:{usual}", self.authority)
         }
+    }
+
+    /// The host without its port.
+    pub fn host(&self) -> &str {
+        host(&self.authority)
+    }
+
+    /// Who the server must prove to be; `None` where the connection is not encrypted.
+    pub(crate) fn proves(&self) -> Option<&ServerName<'static>> {
+        self.proves.as_ref()
     }
 
     /// The request target of a path below this address.
@@ -87,6 +100,14 @@ impl fmt::Display for Url {
     }
 }
 
+/// The host in `host:port`, without the brackets of an address of version six.
+fn host(authority: &str) -> &str {
+    match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +120,9 @@ mod tests {
             ("http://[::1]:8", "[::1]:8", "/generate"),
             ("http://[::1]", "[::1]:80", "/generate"),
             ("http://host:1/a/b/", "host:1", "/a/b/generate"),
+            ("https://host", "host:443", "/generate"),
+            ("https://[::1]", "[::1]:443", "/generate"),
+            ("https://127.0.0.1:8443/a", "127.0.0.1:8443", "/a/generate"),
         ] {
             let url = Url::parse(text).unwrap();
             assert_eq!(url.socket_address(), socket);
@@ -107,11 +131,18 @@ mod tests {
     }
 
     #[test]
+    fn only_an_encrypted_address_has_something_to_prove() {
+        let name = |text: &str| {
+            let url = Url::parse(text).unwrap();
+            url.proves().map(|name| name.to_str().into_owned())
+        };
+        assert_eq!(name("http://host:1"), None);
+        assert_eq!(name("https://host:1/x").as_deref(), Some("host"));
+        assert_eq!(name("https://[::1]:1").as_deref(), Some("::1"));
+    }
+
+    #[test]
     fn what_cannot_be_used_is_said() {
-        assert!(matches!(
-            Url::parse("https://h"),
-            Err(UrlError::Https { .. })
-        ));
         for text in [
             "",
             "host:1",
@@ -119,6 +150,9 @@ mod tests {
             "http://",
             "http:///x",
             "http://a b",
+            "https://",
+            "https://a_b?:1",
+            "HTTPS//h",
         ] {
             assert!(
                 matches!(Url::parse(text), Err(UrlError::Malformed { .. })),

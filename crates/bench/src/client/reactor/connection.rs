@@ -2,6 +2,7 @@
 
 use crate::client::answer::{Answer, AnswerReader, Dialect};
 use crate::client::http1::{BodyFraming, ResponseHead};
+use crate::client::tls::Session;
 use crate::clock::Nanos;
 use crate::record::Failure;
 use mio::net::TcpStream;
@@ -14,6 +15,8 @@ const LONGEST_ERROR_BODY: usize = 16 * 1024;
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) times: Times,
+    /// What lies between the socket and the exchange, where it is encrypted.
+    session: Option<Box<Session>>,
     request: Vec<u8>,
     written: usize,
     stage: Stage,
@@ -51,7 +54,16 @@ pub(super) struct Ending {
 type Over = Failure;
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, dialect: Dialect, request: Vec<u8>, sent: Nanos) -> Self {
+    /// An exchange on a socket; the session, where there is one, has not begun.
+    pub(super) fn new(
+        (stream, mut session): (TcpStream, Option<Box<Session>>),
+        dialect: Dialect,
+        mut request: Vec<u8>,
+        sent: Nanos,
+    ) -> Self {
+        if let Some(session) = &mut session {
+            session.send(&std::mem::take(&mut request));
+        }
         let times = Times {
             newest: sent,
             ..Times::default()
@@ -59,6 +71,7 @@ impl Connection {
         Self {
             stream,
             times,
+            session,
             request,
             written: 0,
             stage: Stage::Connecting(dialect),
@@ -67,13 +80,17 @@ impl Connection {
 
     /// The socket can be written to: notice the connection, send what is left.
     pub(super) fn writable(&mut self, now: Nanos) -> Result<(), Over> {
-        while self.written < self.request.len() {
-            match self.stream.write(&self.request[self.written..]) {
+        while self.has_more_to_send() {
+            let sent = match &mut self.session {
+                None => self.stream.write(&self.request[self.written..]),
+                Some(session) => session.write(&mut self.stream),
+            };
+            match sent {
                 Ok(written) => {
                     self.written += written;
-                    // What can be written to is connected.
+                    // What can be written to is connected, though maybe not to the right server.
                     if let Stage::Connecting(dialect) = self.stage {
-                        self.times.connected = Some(now);
+                        self.times.connected = self.session.is_none().then_some(now);
                         self.stage = Stage::Head(dialect, Vec::new());
                     }
                 }
@@ -95,7 +112,21 @@ impl Connection {
 
     /// Whether there is something left to send, the connection's standing included.
     pub(super) fn is_writing(&self) -> bool {
-        !self.is_connected() || self.written < self.request.len()
+        !self.is_connected() || self.has_more_to_send()
+    }
+
+    fn has_more_to_send(&self) -> bool {
+        match &self.session {
+            None => self.written < self.request.len(),
+            Some(session) => session.wants_write(),
+        }
+    }
+
+    /// Whether the server waits for an answer of ours before it sees the request.
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.session
+            .as_ref()
+            .is_some_and(|session| session.is_handshaking())
     }
 
     /// Whether an answer can be expected yet.
@@ -105,6 +136,31 @@ impl Connection {
 
     /// Takes in received bytes; whether the answer is now whole.
     pub(super) fn received(&mut self, bytes: &[u8], at: Nanos) -> Result<bool, Over> {
+        let Some(session) = &mut self.session else {
+            return self.answered(bytes, at);
+        };
+        let mut plain = Vec::with_capacity(bytes.len());
+        let opened = session.open(bytes, &mut plain);
+        if !session.is_handshaking() {
+            self.times.connected.get_or_insert(at);
+        }
+        let (is_handshaking, is_closed) = (session.is_handshaking(), session.is_closed());
+        if !plain.is_empty() && self.answered(&plain, at)? {
+            return Ok(true);
+        }
+        self.times.newest = at;
+        // The next flight of a handshake, or what is wrong with the last.
+        self.writable(at)?;
+        match opened {
+            Ok(()) if is_closed => self.closed().map(|()| true),
+            Ok(()) => Ok(false),
+            Err(reason) if is_handshaking => Err(Failure::Connect { reason }),
+            Err(reason) => Err(Failure::Lost { reason }),
+        }
+    }
+
+    /// Takes in bytes of the answer; whether it is now whole.
+    fn answered(&mut self, bytes: &[u8], at: Nanos) -> Result<bool, Over> {
         self.times.first_byte.get_or_insert(at);
         self.times.newest = at;
         let Stage::Head(dialect, early) = &mut self.stage else {
@@ -155,6 +211,16 @@ impl Connection {
 
     /// The server closed the connection, properly or not.
     pub(super) fn closed(&self) -> Result<(), Over> {
+        match &self.session {
+            Some(session) if session.is_handshaking() => {
+                return Err(Failure::Connect {
+                    reason: "closed in the middle of the TLS handshake".to_owned(),
+                });
+            }
+            // Without the server's word for it, an end may be anybody's doing.
+            Some(session) if !session.is_closed() => return Err(Failure::Cut),
+            _ => {}
+        }
         match &self.stage {
             Stage::Answer(framing, _) | Stage::Error { framing, .. } if framing.may_close() => {
                 Ok(())

@@ -3,6 +3,7 @@
 use super::connection::{Connection, Ending, words};
 use crate::client::answer::Dialect;
 use crate::client::lag::Lags;
+use crate::client::tls::{Identity, Session};
 use crate::clock::{Clock, Nanos, WallOffset};
 use crate::os;
 use crate::record::{Asked, Due, Failure, RequestRecord};
@@ -39,6 +40,7 @@ pub(crate) struct Job {
     pub(crate) due: Due,
     pub(crate) asked: Asked,
     pub(crate) address: SocketAddr,
+    pub(crate) identity: Option<Identity>,
     pub(crate) dialect: Dialect,
     /// Makes the bytes to send; called on the worker's thread, before the request's clock starts.
     pub(crate) request: Box<dyn FnOnce() -> Vec<u8> + Send>,
@@ -100,6 +102,7 @@ impl Worker {
             wall: WallOffset::measure(clock),
             places: Vec::new(),
             free: Vec::new(),
+            handshakes: 0,
             buffer: vec![0; BUFFER].into_boxed_slice(),
             report: WorkerReport::default(),
             _keeps_stamping: keeps_stamping()?,
@@ -188,6 +191,8 @@ struct Reactor {
     wall: WallOffset,
     places: Vec<Option<Place>>,
     free: Vec<usize>,
+    /// How many connections wait for the next flight of their handshake.
+    handshakes: usize,
     buffer: Box<[u8]>,
     report: WorkerReport,
     /// The kernel stamps while a socket asks for it, and takes a moment to begin.
@@ -278,7 +283,9 @@ impl Reactor {
     fn nap(&mut self, looked: Nanos) -> bool {
         let under_way = self.places.len() - self.free.len();
         let busy = self.clock.now().since(looked) > BUSY.as_nanos() as u64;
-        if under_way < MANY || busy || self.report.unstamped > 0 {
+        // Arrivals are dated by the kernel, but a handshake is answered no sooner than it is read.
+        let greeting = self.handshakes > 0;
+        if under_way < MANY || busy || greeting || self.report.unstamped > 0 {
             return true;
         }
         let end = Nanos(looked.0 + NAP.as_nanos() as u64);
@@ -314,6 +321,7 @@ impl Reactor {
 
     fn start(&mut self, job: Job) {
         let request = (job.request)();
+        let session = job.identity.as_ref().map(Session::begin).map(Box::new);
         let sent = self.clock.now();
         let mut record = RequestRecord::begun(job.row, job.round, job.due, sent, job.asked);
         let place = self.free.pop().unwrap_or_else(|| {
@@ -322,8 +330,9 @@ impl Reactor {
         });
         match self.open(place, job.address) {
             Ok(stream) => {
+                self.handshakes += usize::from(session.is_some());
                 self.places[place] = Some(Place {
-                    connection: Connection::new(stream, job.dialect, request, sent),
+                    connection: Connection::new((stream, session), job.dialect, request, sent),
                     record,
                     deadline: Nanos(sent.0.saturating_add(job.time_limit.as_nanos() as u64)),
                     time_limit: job.time_limit,
@@ -414,7 +423,10 @@ impl Reactor {
             };
             self.report.unstamped += u64::from(stamp.is_none());
             self.report.lag.record(now.since(at));
-            let complete = connection.received(&self.buffer[..length], at)?;
+            let greeted = connection.is_handshaking();
+            let received = connection.received(&self.buffer[..length], at);
+            self.handshakes -= usize::from(greeted && !connection.is_handshaking());
+            let complete = received?;
             if complete || (length < self.buffer.len() && !closing) {
                 let new = connection.tokens().saturating_sub(before);
                 self.tokens.fetch_add(new, Ordering::Relaxed);
@@ -442,6 +454,7 @@ impl Reactor {
         };
         self.free.push(place);
         let now = self.clock.now();
+        self.handshakes -= usize::from(held.connection.is_handshaking());
         let (times, Ending { answer, failure }) = held.connection.end(over);
         let finished = match (&failure, answer.last_line) {
             (None, Some(last)) => last,

@@ -1,6 +1,7 @@
 //! Options that only this client has. They must be spelled in full, so that no prefix that was
 //! unambiguous to the reference becomes ambiguous here.
 
+use crate::client::Trust;
 use flags::{FlagError, FlagSpec, Group, Parsed, Preset, Takes};
 
 const MANNER: &[FlagSpec] = &[
@@ -25,6 +26,7 @@ const MANNER: &[FlagSpec] = &[
     .default(Preset::Text("sglang")),
     FlagSpec::text("plot", "Write a page with plots to this file."),
     FlagSpec::switch("live", "Show a live view while the load lasts."),
+    Trust::FLAG,
 ];
 
 const STRICT: &[FlagSpec] = &[
