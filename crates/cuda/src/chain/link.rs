@@ -101,13 +101,12 @@ impl Link {
         ending: &Ending<'_>,
     ) -> Result<Self, DeviceError> {
         let inputs = product.x.cols();
-        let gated = matches!(ending, Ending::Gated { .. });
-        let outputs = product.out.cols() * if gated { 2 } else { 1 };
+        let outputs = ending.outputs(product);
         let stages = inputs.div_ceil(STAGE);
         let linear = Surroundings::new(product, (outputs, stages), [0, 0], norm, ending);
         Ok(Self {
             maps: [
-                weight_map(weight, (outputs, inputs), gated)?,
+                weight_map(weight, (outputs, inputs), ending.is_gated())?,
                 TensorMap::NONE,
             ],
             kind: ending.number() as u32,

@@ -1,4 +1,4 @@
-use ops::{OpError, Rope, RopeStoreKv, StoreKv};
+use ops::{HeadNorm, OpError, Rope, RopeStoreKv, StoreKv};
 use tensor::DType;
 
 use super::{Grid, are_pieces, launch};
@@ -40,23 +40,25 @@ const MANY: u32 = 512;
 /// Elements of the widest head.
 const WIDEST: usize = 256;
 
+/// The weight of a head's norm, zero where there is none, and its eps.
+pub(super) fn norm_params(norm: Option<HeadNorm<'_>>) -> (u64, f32) {
+    norm.map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps))
+}
+
+/// True when the weight is of four-byte floats, or absent.
+pub(super) fn is_wide(norm: Option<HeadNorm<'_>>) -> bool {
+    norm.is_none_or(|norm| norm.weight.dtype() == DType::F32)
+}
+
 impl CudaDevice {
     pub(crate) fn launch_rope_store_kv(&self, op: &RopeStoreKv<'_>) -> Result<(), OpError> {
-        let wide = |norm: &Option<ops::HeadNorm<'_>>| {
-            norm.as_ref()
-                .is_none_or(|norm| norm.weight.dtype() == DType::F32)
-        };
         assert_eq!(
-            wide(&op.query_norm),
-            wide(&op.key_norm),
+            is_wide(op.query_norm),
+            is_wide(op.key_norm),
             "norms of one type"
         );
-        let norm = |norm: &Option<ops::HeadNorm<'_>>| {
-            norm.as_ref()
-                .map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps))
-        };
-        let (query_norm, query_eps) = norm(&op.query_norm);
-        let (key_norm, key_eps) = norm(&op.key_norm);
+        let (query_norm, query_eps) = norm_params(op.query_norm);
+        let (key_norm, key_eps) = norm_params(op.key_norm);
         let tokens = op.query.rows();
         let params = RopeParams {
             query: op.query.address() as u64,
@@ -80,7 +82,7 @@ impl CudaDevice {
             head_dim: op.heads.dim as u32,
             rotated: op.table.cols() as u32,
             fp8: u32::from(op.cache.dtype() == DType::F8E4M3),
-            wide_norms: u32::from(wide(&op.query_norm)),
+            wide_norms: u32::from(is_wide(op.query_norm)),
             even: 0,
             each: 1,
         };
@@ -88,10 +90,7 @@ impl CudaDevice {
     }
 
     pub(crate) fn launch_rope(&self, op: &Rope<'_>) -> Result<(), OpError> {
-        let (query_norm, query_eps) = op
-            .norm
-            .as_ref()
-            .map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps));
+        let (query_norm, query_eps) = norm_params(op.norm);
         self.launch_heads(RopeParams {
             query: op.x.address() as u64,
             query_norm,
@@ -103,7 +102,7 @@ impl CudaDevice {
             query_heads: (op.x.cols() / op.head_dim) as u32,
             head_dim: op.head_dim as u32,
             rotated: op.table.cols() as u32,
-            wide_norms: u32::from(op.norm.is_none_or(|norm| norm.weight.dtype() == DType::F32)),
+            wide_norms: u32::from(is_wide(op.norm)),
             ..RopeParams::default()
         })
     }

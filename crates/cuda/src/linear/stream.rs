@@ -24,9 +24,6 @@ pub(super) struct LinearParams {
     pub(super) surroundings: Surroundings,
 }
 
-/// Names of the kernels, by ending.
-const NAMES: [&str; 3] = ["linear_stream", "linear_gated", "linear_onward"];
-
 /// One of our kernels, and how it is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
@@ -107,7 +104,7 @@ impl Matrix {
 
 /// The kernels.
 pub(crate) struct Stream {
-    functions: [[Function; GROUPS.len()]; NAMES.len()],
+    functions: [[Function; GROUPS.len()]; Ending::NAMES.len()],
     teams: Teams,
     units: usize,
 }
@@ -115,7 +112,7 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) fn new(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
         let mut functions = [[modules.find("linear_any")?; _]; _];
-        for (functions, name) in functions.iter_mut().zip(NAMES) {
+        for (functions, name) in functions.iter_mut().zip(Ending::NAMES) {
             for (function, groups) in functions.iter_mut().zip(GROUPS) {
                 *function = modules.find_with_shared(&format!("{name}_few_{groups}"), MOST_ROOM)?;
             }
@@ -174,15 +171,14 @@ impl Stream {
         (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
     ) -> Result<(), DeviceError> {
         let x = &product.x;
-        let gated = matches!(ending, Ending::Gated { .. });
-        let outputs = product.out.cols() * if gated { 2 } else { 1 };
+        let outputs = ending.outputs(product);
         let matrix = Matrix {
             address: weight.buffer.address() as u64,
             rows: outputs,
             stride: x.cols(),
             cols: x.cols(),
         };
-        let map = if gated {
+        let map = if ending.is_gated() {
             matrix.gated_map(few, few.outputs())?
         } else {
             matrix.map(few, few.outputs())?

@@ -23,6 +23,18 @@ pub(crate) struct Onward<'a> {
 }
 
 impl Ending<'_> {
+    /// How names of kernels begin, by ending.
+    pub(super) const NAMES: [&'static str; 3] = ["linear_stream", "linear_gated", "linear_onward"];
+
+    pub(crate) fn is_gated(&self) -> bool {
+        matches!(self, Self::Gated { .. })
+    }
+
+    /// Outputs of the weight: twice the results where half of them are gates.
+    pub(crate) fn outputs(&self, product: &Product<'_>) -> usize {
+        product.out.cols() * if self.is_gated() { 2 } else { 1 }
+    }
+
     /// Its place among the kernels.
     pub(crate) fn number(&self) -> usize {
         match self {

@@ -20,9 +20,6 @@ const ROWS: [usize; 4] = [16, 32, 64, 128];
 const PARTS: [usize; 4] = [1, 2, 4, 8];
 /// Shapes that keep the busiest multiprocessor busy for at most so many times as long as the best are tried.
 const TRIED: (usize, usize) = (4, 3);
-/// Names of the kernels, by ending.
-const NAMES: [&str; 3] = ["linear_stream", "linear_gated", "linear_onward"];
-
 /// One compiled kernel and how its blocks work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Team {
@@ -82,14 +79,14 @@ impl AtOnce {
 
 /// The kernels, by ending, rows and warpgroups.
 pub(super) struct Teams {
-    functions: [[[Function; GROUPS.len()]; ROWS.len()]; NAMES.len()],
+    functions: [[[Function; GROUPS.len()]; ROWS.len()]; Ending::NAMES.len()],
     at_once: AtOnce,
 }
 
 impl Teams {
     pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
         let mut functions = [[[modules.find("linear_any")?; _]; _]; _];
-        for (by_rows, name) in functions.iter_mut().zip(NAMES) {
+        for (by_rows, name) in functions.iter_mut().zip(Ending::NAMES) {
             for (by_groups, rows) in by_rows.iter_mut().zip(ROWS) {
                 for (function, groups) in by_groups.iter_mut().zip(GROUPS) {
                     let name = format!("{name}_team_{groups}x{rows}");
@@ -133,15 +130,14 @@ impl Teams {
         (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
     ) -> Result<(), DeviceError> {
         let x = &product.x;
-        let gated = matches!(ending, Ending::Gated { .. });
-        let outputs = product.out.cols() * if gated { 2 } else { 1 };
+        let outputs = ending.outputs(product);
         let stages = x.cols().div_ceil(TensorMap::SLICE as usize);
         let params = LinearParams {
             weight: weight_map(
                 weight.buffer.address() as u64,
                 (outputs, x.cols()),
                 team,
-                gated,
+                ending.is_gated(),
             )?,
             x: TensorMap::new(&Boxes {
                 address: x.address() as u64,

@@ -1,8 +1,9 @@
 //! Sequences with few new tokens whose keys and values the copy engine can read; new tokens may come unrotated.
 
-use ops::{Attend, DeviceError, HeadNorm, OpError, RopeAttend, RopeStoreKv};
+use ops::{Attend, DeviceError, OpError, RopeAttend, RopeStoreKv};
 use tensor::DType;
 
+use super::super::rope::{is_wide, norm_params};
 use super::super::{Grid, HALF_ROOM, WHOLE_ROOM, are_pieces, launch};
 use super::{AttendParams, COLUMNS, DIMS, Shape, common_divisor};
 use crate::device::CudaDevice;
@@ -103,20 +104,12 @@ impl FreshParams {
             (rope.key.address() as u64, rope.key.stride()),
             (rope.value.address() as u64, rope.value.stride()),
         ];
-        let wide = |norm: &Option<HeadNorm<'_>>| {
-            norm.as_ref()
-                .is_none_or(|norm| norm.weight.dtype() == DType::F32)
-        };
-        let norm = |norm: &Option<HeadNorm<'_>>| {
-            norm.as_ref()
-                .map_or((0, 0.0), |norm| (norm.weight.address() as u64, norm.eps))
-        };
         let fits = DIMS.contains(&rope.heads.dim)
             && rope.table.cols() == rope.heads.dim
             && are_pieces(8, &matrices)
-            && wide(&rope.query_norm) == wide(&rope.key_norm);
-        let (query_norm, query_eps) = norm(&rope.query_norm);
-        let (key_norm, key_eps) = norm(&rope.key_norm);
+            && is_wide(rope.query_norm) == is_wide(rope.key_norm);
+        let (query_norm, query_eps) = norm_params(rope.query_norm);
+        let (key_norm, key_eps) = norm_params(rope.key_norm);
         fits.then(|| Self {
             key: rope.key.address() as u64,
             value: rope.value.address() as u64,
@@ -129,7 +122,7 @@ impl FreshParams {
             key_eps,
             key_stride: rope.key.stride() as u32,
             value_stride: rope.value.stride() as u32,
-            wide_norms: u32::from(wide(&rope.query_norm)),
+            wide_norms: u32::from(is_wide(rope.query_norm)),
         })
     }
 }
