@@ -6,13 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use engine::{EngineConfig, EngineHandle, EngineThread, GenerateRequest, RequestError, TokenEvent};
 use executor::{ExecutorConfig, LocalExecutor, Rank};
 use models::{DummyWeights, LoadOptions};
-use ops::{
-    Device, DeviceError, DeviceInfo, HostWeight, Kernels, OpError, Readback, ReferenceDevice,
-    Staging, Weight, WeightFormat,
-};
+use ops::{Device, DeviceError, OpError, Readback, ReferenceDevice, Staging};
 use sampling::SamplingParams;
 use scheduler::{Mix, Order, PageSize, Reuse, SchedulerConfig};
-use tensor::{Buffer, DType, View, ViewMut};
+use tensor::{Buffer, DType, View};
+use testkit::detour::{Detour, Detoured};
 
 const CONTEXT: usize = 64;
 const TINY: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 16,
@@ -53,12 +51,11 @@ fn count_down(left: &AtomicUsize) -> Result<(), DeviceError> {
         .map_err(|_| lost())
 }
 
-impl Device for Fragile {
-    fn info(&self) -> &DeviceInfo {
-        self.inner.info()
-    }
-    fn kernels(&self) -> &dyn Kernels {
-        self.inner.kernels()
+impl Detour for Fragile {
+    type Inner = ReferenceDevice;
+
+    fn inner(&self) -> &ReferenceDevice {
+        &self.inner
     }
     fn allocate(&self, bytes: usize, what: &'static str) -> Result<Buffer, DeviceError> {
         if self.breaks == Breaks::Memory && what == "keys and values" {
@@ -71,15 +68,6 @@ impl Device for Fragile {
         }
         self.inner.allocate(bytes, what)
     }
-    fn supports(&self, format: WeightFormat) -> bool {
-        self.inner.supports(format)
-    }
-    fn load_weight(&self, weight: HostWeight<'_>) -> Result<Weight, DeviceError> {
-        self.inner.load_weight(weight)
-    }
-    fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {
-        self.inner.load_values(values, dtype)
-    }
     fn staging(&self, bytes: usize) -> Result<Box<dyn Staging>, DeviceError> {
         Ok(Box::new(FragileStaging(
             self.inner.staging(bytes)?,
@@ -91,9 +79,6 @@ impl Device for Fragile {
             self.inner.readback(bytes)?,
             (self.breaks == Breaks::Fetching).then(|| Arc::clone(&self.left)),
         )))
-    }
-    fn copy(&self, from: View<'_>, to: ViewMut<'_>) -> Result<(), DeviceError> {
-        self.inner.copy(from, to)
     }
 }
 
@@ -159,11 +144,11 @@ fn limits() -> ExecutorConfig {
 
 fn rank(breaks: Breaks, transfers: usize) -> Result<Rank, OpError> {
     let spec = models::spec_from_config(TINY.as_bytes()).expect("a whole description");
-    let device = Fragile {
+    let device = Detoured(Fragile {
         inner: ReferenceDevice::default(),
         breaks,
         left: Arc::new(AtomicUsize::new(transfers)),
-    };
+    });
     let weights = DummyWeights::new(&spec);
     let options = LoadOptions {
         max_positions: CONTEXT,

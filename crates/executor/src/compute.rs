@@ -1,11 +1,45 @@
-use models::{Model, Step};
+use models::{Model, Step, WantedTokens};
 use ops::{Device, GatherRows, KvCache, OpError, RaggedBatch, ResolveTokens};
 use tensor::{DType, Scope, Scratch, View, ViewMut};
 
 use crate::inputs::Packed;
 use crate::tables::Tables;
 
-/// Where the arrays that the model reads were staged; equal counts give equal addresses.
+/// What the memory of a step depends on: equal shapes give equal addresses.
+#[derive(Clone, Copy)]
+pub(crate) struct StepShape {
+    pub(crate) tokens: usize,
+    /// Tokens that another one is sampled after.
+    pub(crate) sampled: usize,
+    /// Whether prompt tokens are scored, from hidden rows of whatever tokens.
+    pub(crate) scores: bool,
+}
+
+impl StepShape {
+    fn wants_all(self) -> bool {
+        self.scores || self.sampled == self.tokens
+    }
+
+    /// How many hidden rows are wanted.
+    fn wanted(self) -> usize {
+        if self.wants_all() {
+            self.tokens
+        } else {
+            self.sampled
+        }
+    }
+
+    /// Whose they are; those at `sampled` sample.
+    pub(crate) fn wanted_tokens(self, sampled: View<'_>) -> WantedTokens<'_> {
+        if self.wants_all() {
+            WantedTokens::All
+        } else {
+            WantedTokens::At(sampled)
+        }
+    }
+}
+
+/// Where the arrays that the model reads were staged; equal shapes give equal addresses.
 pub(crate) struct StagedTokens {
     pub(crate) ids: Packed,
     pub(crate) positions: Packed,
@@ -13,36 +47,36 @@ pub(crate) struct StagedTokens {
     pub(crate) starts: Packed,
     pub(crate) lengths: Packed,
     pub(crate) table_rows: Packed,
-    /// Tokens whose logits are wanted.
+    /// Tokens that another one is sampled after; in order, one a row.
     pub(crate) indices: Packed,
-    pub(crate) tokens: usize,
-    pub(crate) sampled: usize,
+    pub(crate) shape: StepShape,
     pub(crate) max_query: usize,
 }
 
 /// The results of one step, in scratch memory.
 pub(crate) struct StepMemory<'s> {
     ids: ViewMut<'s>,
-    /// `[tokens, hidden]`.
+    /// `[wanted tokens, hidden]`.
     pub(crate) hidden: ViewMut<'s>,
-    rows: ViewMut<'s>,
+    /// Those that sample, `[sampled, hidden]`, where `hidden` has others too.
+    gathered: Option<ViewMut<'s>>,
     /// `[sampled, vocabulary]`.
     pub(crate) logits: ViewMut<'s>,
 }
 
 impl<'s> StepMemory<'s> {
-    /// For equal counts the addresses are the same every time.
+    /// For equal shapes the addresses are the same every time.
     pub(crate) fn take(
         scope: &'s Scope<'_>,
         model: &dyn Model,
-        (tokens, sampled): (usize, usize),
+        shape: StepShape,
         dtype: DType,
     ) -> Self {
-        let spec = model.spec();
+        let (spec, sampled) = (model.spec(), shape.sampled);
         Self {
-            ids: scope.matrix(1, tokens, DType::U32),
-            hidden: scope.matrix(tokens, spec.hidden, dtype),
-            rows: scope.matrix(sampled, spec.hidden, dtype),
+            ids: scope.matrix(1, shape.tokens, DType::U32),
+            hidden: scope.matrix(shape.wanted(), spec.hidden, dtype),
+            gathered: (shape.wanted() > sampled).then(|| scope.matrix(sampled, spec.hidden, dtype)),
             logits: scope.matrix(sampled, spec.vocabulary, DType::F32),
         }
     }
@@ -87,21 +121,24 @@ impl Compute<'_> {
                 max_query: staged.max_query,
             },
             kv: self.caches,
+            wanted: staged.shape.wanted_tokens(staged.indices.view(inputs)),
         };
         self.model.forward(&step, memory.hidden.reborrow())?;
-        if staged.sampled == 0 {
+        if staged.shape.sampled == 0 {
             return Ok(());
         }
-        kernels.gather_rows(GatherRows {
-            x: memory.hidden.view(),
-            indices: staged.indices.view(inputs),
-            out: memory.rows.reborrow(),
-        })?;
-        self.model.head(
-            kernels,
-            self.scratch,
-            memory.rows.view(),
-            memory.logits.reborrow(),
-        )
+        let rows = match &mut memory.gathered {
+            Some(gathered) => {
+                kernels.gather_rows(GatherRows {
+                    x: memory.hidden.view(),
+                    indices: staged.indices.view(inputs),
+                    out: gathered.reborrow(),
+                })?;
+                gathered.view()
+            }
+            None => memory.hidden.view(),
+        };
+        let logits = memory.logits.reborrow();
+        self.model.head(kernels, self.scratch, rows, logits)
     }
 }

@@ -3,7 +3,7 @@ use ops::{DryRun, KvCache, OpError, RaggedBatch};
 use tensor::{Buffer, DType, Scratch};
 
 use crate::ExecutorConfig;
-use crate::compute::StepMemory;
+use crate::compute::{StepMemory, StepShape};
 use crate::sampler::SCORED_AT_ONCE;
 
 /// What the memory of a device goes to.
@@ -34,6 +34,27 @@ pub fn measure_scratch(
 ) -> Result<usize, OpError> {
     let (tokens, rows) = (config.max_step_tokens, config.max_rows);
     let scratch = Scratch::measuring();
+    // The largest step of each kind: all tokens sample or are scored, or some of them.
+    let (all, some) = (rows.min(tokens), rows.min(tokens.saturating_sub(1)));
+    for (sampled, scores) in [(all, true), (some, true), (some, false)] {
+        let shape = StepShape {
+            tokens,
+            sampled,
+            scores,
+        };
+        run_dry(model, config, activation, shape, &scratch)?;
+    }
+    Ok(scratch.peak())
+}
+
+fn run_dry(
+    model: &dyn Model,
+    config: &ExecutorConfig,
+    activation: DType,
+    shape: StepShape,
+    scratch: &Scratch,
+) -> Result<(), OpError> {
+    let (tokens, rows) = (shape.tokens, config.max_rows);
     let nowhere = Buffer::nowhere(usize::MAX / 4);
     let words = |rows: usize, cols: usize| nowhere.view(0, rows, cols, DType::U32);
     let spec = model.spec();
@@ -49,7 +70,7 @@ pub fn measure_scratch(
     let kv = vec![cache; spec.layers];
     let step = Step {
         kernels: &DryRun,
-        scratch: &scratch,
+        scratch,
         dtype: activation,
         ids: words(1, tokens),
         positions: words(1, tokens),
@@ -63,20 +84,19 @@ pub fn measure_scratch(
             max_query: tokens,
         },
         kv: &kv,
+        wanted: shape.wanted_tokens(words(1, shape.sampled)),
     };
     let scope = scratch.scope();
-    let mut memory = StepMemory::take(&scope, model, (tokens, rows), activation);
+    let mut memory = StepMemory::take(&scope, model, shape, activation);
     model.forward(&step, memory.hidden.reborrow())?;
-    {
-        // Scoring a slice of a prompt, or the sampled rows, with as many scores as a client may ask.
-        let scored = rows.max(SCORED_AT_ONCE);
-        let inner = scope.scope();
-        let mut logits = inner.matrix(SCORED_AT_ONCE, spec.vocabulary, DType::F32);
-        let gathered = inner.matrix(SCORED_AT_ONCE, spec.hidden, activation);
-        model.head(&DryRun, &scratch, gathered.view(), logits.reborrow())?;
-        inner.matrix(scored, 3 * MAX_SCORES, DType::F32);
-    }
-    Ok(scratch.peak())
+    // Scoring a slice of a prompt, or the sampled rows, with as many scores as a client may ask.
+    let scored = rows.max(SCORED_AT_ONCE);
+    let inner = scope.scope();
+    let mut logits = inner.matrix(SCORED_AT_ONCE, spec.vocabulary, DType::F32);
+    let gathered = inner.matrix(SCORED_AT_ONCE, spec.hidden, activation);
+    model.head(&DryRun, scratch, gathered.view(), logits.reborrow())?;
+    inner.matrix(scored, 3 * MAX_SCORES, DType::F32);
+    Ok(())
 }
 
 /// Top and named tokens that one position may be asked for.

@@ -3,7 +3,7 @@ use ops::{Device, DeviceError, OpError, Readback, Staging};
 use scheduler::{PageCopy, PageSize, StepPlan};
 use tensor::{DType, Scratch, View, ViewMut};
 
-use crate::compute::{Compute, StagedTokens, StepMemory};
+use crate::compute::{Compute, StagedTokens, StepMemory, StepShape};
 use crate::graphs::Graphs;
 use crate::inputs::{Packed, Packer, StepInputs};
 use crate::kv_memory::KvMemory;
@@ -148,9 +148,8 @@ impl Rank {
             };
             let captured = device.capture(&mut || {
                 let scope = scratch.scope();
-                let counts = (rows, rows);
-                let dtype = device.info().activation;
-                compute.run(&mut StepMemory::take(&scope, compute.model, counts, dtype))
+                let (shape, dtype) = (compute.staged.shape, device.info().activation);
+                compute.run(&mut StepMemory::take(&scope, compute.model, shape, dtype))
             })?;
             let Some(graph) = captured else {
                 return Ok(false);
@@ -222,8 +221,11 @@ impl Rank {
             lengths: packer.row(&step.lengths),
             table_rows: packer.row(&step.table_rows),
             indices: packer.row(&step.sampled.indices),
-            tokens: step.ids.len(),
-            sampled: step.sampled.indices.len(),
+            shape: StepShape {
+                tokens: step.ids.len(),
+                sampled: step.sampled.indices.len(),
+                scores: !step.scored.is_empty(),
+            },
             max_query: step.max_query,
         };
         let mut triple = |present: bool, arrays: [&[u32]; 3]| {
@@ -306,11 +308,8 @@ impl Rank {
             page_size: self.page_size.tokens() as usize,
         };
         let scope = self.scratch.scope();
-        let (counts, dtype) = (
-            (staged.tokens, staged.sampled),
-            self.device.info().activation,
-        );
-        Ok(compute.run(&mut StepMemory::take(&scope, compute.model, counts, dtype))?)
+        let (shape, dtype) = (staged.shape, self.device.info().activation);
+        Ok(compute.run(&mut StepMemory::take(&scope, compute.model, shape, dtype))?)
     }
 
     /// From logits to tokens on their way to the host. The step's memory is found again by taking it again.
@@ -321,15 +320,14 @@ impl Rank {
         shape: &mut OutcomeShape,
     ) -> Result<(), DeviceLost> {
         let scope = self.scratch.scope();
-        let counts = (staged.tokens.tokens, staged.tokens.sampled);
-        let dtype = self.device.info().activation;
+        let (model, dtype) = (self.model.as_ref(), self.device.info().activation);
         let StepMemory {
             hidden, mut logits, ..
-        } = StepMemory::take(&scope, self.model.as_ref(), counts, dtype);
+        } = StepMemory::take(&scope, model, staged.tokens.shape, dtype);
         let mut sampler = Sampler {
             kernels: self.device.kernels(),
             scratch: &self.scratch,
-            model: self.model.as_ref(),
+            model,
             inputs: self.inputs.staging.device(),
             extras: self.extras.staging.device(),
             fetched: 0,

@@ -34,4 +34,4 @@ pub use quantisation::Quantisation;
 pub use registry::architectures;
 pub use rope::{RopeScaling, RopeSpec};
 pub use spec::{Biases, ModelSpec};
-pub use step::Step;
+pub use step::{Step, WantedTokens};

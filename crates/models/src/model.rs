@@ -10,7 +10,7 @@ pub trait Model: Send {
     /// Its dimensions.
     fn spec(&self) -> &ModelSpec;
 
-    /// Runs the layers: `hidden`, `[tokens, hidden]`, becomes what the output head reads.
+    /// Runs the layers: `hidden`, `[wanted tokens, hidden]`, becomes what the output head reads.
     fn forward(&self, step: &Step<'_>, hidden: ViewMut<'_>) -> Result<(), OpError>;
 
     /// Scores every token: `rows` are `[n, hidden]` of what `forward` left, `logits` is `[n, vocabulary]` f32.

@@ -1,6 +1,15 @@
 use ops::{Kernels, KvCache, RaggedBatch};
 use tensor::{DType, Scratch, View};
 
+/// Whose hidden rows somebody will read.
+#[derive(Clone, Copy, Debug)]
+pub enum WantedTokens<'a> {
+    /// Every token's.
+    All,
+    /// Those at these places of the step, `[1, n]` u32. Where n is 0 the step only fills the caches.
+    At(View<'a>),
+}
+
 /// What `forward` gets: the tokens of one step and the memory it may use.
 ///
 /// All views are device memory at addresses that do not change between steps of one shape.
@@ -21,6 +30,8 @@ pub struct Step<'a> {
     pub batch: RaggedBatch<'a>,
     /// Keys and values, one cache a layer.
     pub kv: &'a [KvCache<'a>],
+    /// Tokens that `forward` leaves hidden rows of.
+    pub wanted: WantedTokens<'a>,
 }
 
 impl Step<'_> {

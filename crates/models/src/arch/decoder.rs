@@ -1,10 +1,10 @@
 use checkpoint::WeightSource;
-use ops::{Device, Kernels, OpError, Weight};
+use ops::{Device, Kernels, OpError};
 use tensor::{Buffer, DType, Scratch, View, ViewMut};
 
-use crate::layer::{Attention, Embedding, GatedMlp, Norm, Normed, NormedView, Onward, Projection};
+use crate::layer::{Attention, Embedding, GatedMlp, Norm, NormedView, Onward, Projection, Stream};
 use crate::loader::Loader;
-use crate::{LoadError, LoadOptions, Model, ModelSpec, Progress, Step};
+use crate::{LoadError, LoadOptions, Model, ModelSpec, Progress, Step, WantedTokens};
 
 /// Tensors that checkpoints carry and we compute ourselves, or do without: activations are scaled as they come.
 const DERIVED: [&str; 5] = [
@@ -44,6 +44,46 @@ impl Layer {
             mlp_norm: norm("post_attention_layernorm")?,
             mlp: GatedMlp::load(loader, &name("mlp"), spec)?,
         })
+    }
+
+    fn forward(
+        &self,
+        step: &Step<'_>,
+        rope: View<'_>,
+        stream: &mut Stream<'_>,
+        onward: Onward<'_>,
+    ) -> Result<(), OpError> {
+        self.attention.forward(step, rope, stream, self.inward())?;
+        self.mlp.forward(step, stream, onward)
+    }
+
+    /// As the last layer: all tokens leave keys and values, and only the wanted ones go on, to become `hidden`.
+    fn forward_wanted(
+        &self,
+        step: &Step<'_>,
+        rope: View<'_>,
+        (all, places): (&Stream<'_>, View<'_>),
+        hidden: ViewMut<'_>,
+        onward: Onward<'_>,
+    ) -> Result<(), OpError> {
+        if places.cols() == 0 {
+            return self.attention.store(step, rope, &all.normed);
+        }
+        let scope = step.scratch.scope();
+        let mut wanted = Stream::new(hidden, &scope);
+        wanted.branch_off(step.kernels, all, places)?;
+        let from = (&all.normed, places);
+        self.attention
+            .forward_wanted(step, rope, from, &mut wanted, self.inward())?;
+        self.mlp.forward(step, &mut wanted, onward)
+    }
+
+    /// What comes between attention and the gated layer.
+    fn inward(&self) -> Onward<'_> {
+        Onward {
+            norm: &self.mlp_norm,
+            readers: self.mlp.readers(),
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -91,12 +131,37 @@ impl Decoder {
         })
     }
 
-    /// The norm behind so many layers, and what multiplies its results.
-    fn after(&self, layers: usize) -> (&Norm, &[Weight]) {
+    /// What comes behind so many layers.
+    fn after(&self, layers: usize) -> Onward<'_> {
         match self.layers.get(layers) {
-            Some(next) => (&next.attention_norm, next.attention.readers()),
-            None => (&self.norm, &[]),
+            Some(next) => Onward {
+                norm: &next.attention_norm,
+                readers: next.attention.readers(),
+            },
+            None => Onward {
+                norm: &self.norm,
+                readers: &[],
+            },
         }
+    }
+
+    /// Runs the first layers for every token.
+    fn run(
+        &self,
+        step: &Step<'_>,
+        stream: &mut Stream<'_>,
+        first_layers: &[Layer],
+    ) -> Result<(), OpError> {
+        let kernels = step.kernels;
+        self.embedding
+            .forward(kernels, step.ids, stream.residual.reborrow())?;
+        let (residual, normed) = (stream.residual.view(), &mut stream.normed.values);
+        let first = self.after(0).norm;
+        first.forward(kernels, residual, normed.reborrow())?;
+        for (index, layer) in first_layers.iter().enumerate() {
+            layer.forward(step, self.rope(), stream, self.after(index + 1))?;
+        }
+        Ok(())
     }
 
     fn rope(&self) -> View<'_> {
@@ -111,35 +176,16 @@ impl Model for Decoder {
     }
 
     fn forward(&self, step: &Step<'_>, hidden: ViewMut<'_>) -> Result<(), OpError> {
-        let kernels = step.kernels;
         let scope = step.scratch.scope();
-        let mut residual = scope.matrix(step.tokens(), self.spec.hidden, step.dtype);
-        let mut delta = scope.matrix(step.tokens(), self.spec.hidden, step.dtype);
-        let mut normed = Normed::new(hidden, &scope, step);
-        self.embedding
-            .forward(kernels, step.ids, residual.reborrow())?;
-        let (first, _) = self.after(0);
-        first.forward(kernels, residual.view(), normed.values.reborrow())?;
-        for (index, layer) in self.layers.iter().enumerate() {
-            let onward = Onward {
-                residual: residual.reborrow(),
-                delta: delta.reborrow(),
-                norm: &layer.mlp_norm,
-                readers: layer.mlp.readers(),
-            };
-            layer
-                .attention
-                .forward(step, self.rope(), &mut normed, onward)?;
-            let (norm, readers) = self.after(index + 1);
-            let onward = Onward {
-                residual: residual.reborrow(),
-                delta: delta.reborrow(),
-                norm,
-                readers,
-            };
-            layer.mlp.forward(step, &mut normed, onward)?;
-        }
-        Ok(())
+        let WantedTokens::At(places) = step.wanted else {
+            return self.run(step, &mut Stream::new(hidden, &scope), &self.layers);
+        };
+        let (last, earlier) = self.layers.split_last().expect("a decoder has layers");
+        let normed = scope.matrix(step.tokens(), self.spec.hidden, step.dtype);
+        let mut all = Stream::new(normed, &scope);
+        self.run(step, &mut all, earlier)?;
+        let onward = self.after(self.layers.len());
+        last.forward_wanted(step, self.rope(), (&all, places), hidden, onward)
     }
 
     fn head(

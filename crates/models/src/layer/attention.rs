@@ -1,7 +1,7 @@
-use ops::{Heads, OpError, RopeAttend, RopeStoreKv, Weight};
-use tensor::View;
+use ops::{GatherRows, Heads, OpError, RopeAttend, RopeStoreKv, Weight};
+use tensor::{Scope, View, ViewMut};
 
-use crate::layer::{Norm, Normed, Onward, Projection};
+use crate::layer::{Norm, Normed, Onward, Projection, Stream};
 use crate::loader::Loader;
 use crate::{LoadError, ModelSpec, Step};
 
@@ -51,29 +51,60 @@ impl Attention {
         &self,
         step: &Step<'_>,
         rope: View<'_>,
-        normed: &mut Normed<'_>,
+        stream: &mut Stream<'_>,
         onward: Onward<'_>,
     ) -> Result<(), OpError> {
         let scope = step.scratch.scope();
-        let mut qkv = scope.matrix(step.tokens(), self.qkv.width(), step.dtype);
+        let mixed = self.mix(step, rope, &stream.normed, &scope)?;
+        self.output
+            .forward_onward(step.kernels, mixed, stream, onward)
+    }
+
+    /// As `forward`, where only the tokens at these places go on, in a stream of their own.
+    pub(crate) fn forward_wanted(
+        &self,
+        step: &Step<'_>,
+        rope: View<'_>,
+        (all, places): (&Normed<'_>, View<'_>),
+        stream: &mut Stream<'_>,
+        onward: Onward<'_>,
+    ) -> Result<(), OpError> {
+        let scope = step.scratch.scope();
+        let mixed = self.mix(step, rope, all, &scope)?;
+        let mut wanted = scope.matrix(stream.tokens(), mixed.cols(), step.dtype);
+        step.kernels.gather_rows(GatherRows {
+            x: mixed,
+            indices: places,
+            out: wanted.reborrow(),
+        })?;
+        self.output
+            .forward_onward(step.kernels, wanted.view(), stream, onward)
+    }
+
+    /// Stores keys and values; nobody goes on.
+    pub(crate) fn store(
+        &self,
+        step: &Step<'_>,
+        rope: View<'_>,
+        normed: &Normed<'_>,
+    ) -> Result<(), OpError> {
+        let scope = step.scratch.scope();
+        let qkv = self.project(step, normed, &scope)?;
+        step.kernels.rope_store_kv(self.rotation(step, rope, qkv))
+    }
+
+    /// Stores keys and values, and gives what each token's heads see.
+    fn mix<'s>(
+        &self,
+        step: &Step<'_>,
+        rope: View<'_>,
+        normed: &Normed<'_>,
+        scope: &'s Scope<'_>,
+    ) -> Result<View<'s>, OpError> {
+        let qkv = self.project(step, normed, scope)?;
         let mut mixed = scope.matrix(step.tokens(), self.heads.query_width(), step.dtype);
-        self.qkv
-            .forward(step.kernels, normed.view(), qkv.reborrow())?;
-        let (query, kv) = qkv.split_columns(self.heads.query_width());
-        let (key, value) = kv.split_columns(self.heads.kv_width());
         step.kernels.rope_attend(RopeAttend {
-            rope: RopeStoreKv {
-                query,
-                key,
-                value: value.view(),
-                heads: self.heads,
-                query_norm: self.norms.as_ref().map(|(query, _)| query.as_head_norm()),
-                key_norm: self.norms.as_ref().map(|(_, key)| key.as_head_norm()),
-                positions: step.positions,
-                table: rope,
-                slots: step.slots,
-                cache: step.kv[self.layer],
-            },
+            rope: self.rotation(step, rope, qkv),
             batch: step.batch,
             scale: self.scale,
             window: None,
@@ -81,8 +112,41 @@ impl Attention {
             sinks: None,
             out: mixed.reborrow(),
         })?;
-        self.output
-            .forward_onward(step.kernels, mixed.view(), onward, normed)
+        Ok(mixed.into_view())
+    }
+
+    fn project<'s>(
+        &self,
+        step: &Step<'_>,
+        normed: &Normed<'_>,
+        scope: &'s Scope<'_>,
+    ) -> Result<ViewMut<'s>, OpError> {
+        let mut qkv = scope.matrix(step.tokens(), self.qkv.width(), step.dtype);
+        self.qkv
+            .forward(step.kernels, normed.view(), qkv.reborrow())?;
+        Ok(qkv)
+    }
+
+    fn rotation<'a>(
+        &'a self,
+        step: &Step<'a>,
+        rope: View<'a>,
+        qkv: ViewMut<'a>,
+    ) -> RopeStoreKv<'a> {
+        let (query, kv) = qkv.split_columns(self.heads.query_width());
+        let (key, value) = kv.split_columns(self.heads.kv_width());
+        RopeStoreKv {
+            query,
+            key,
+            value: value.into_view(),
+            heads: self.heads,
+            query_norm: self.norms.as_ref().map(|(query, _)| query.as_head_norm()),
+            key_norm: self.norms.as_ref().map(|(_, key)| key.as_head_norm()),
+            positions: step.positions,
+            table: rope,
+            slots: step.slots,
+            cache: step.kv[self.layer],
+        }
     }
 
     /// What reads normalised rows.

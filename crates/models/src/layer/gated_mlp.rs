@@ -1,6 +1,6 @@
 use ops::{Activation, OpError, Weight};
 
-use crate::layer::{Normed, Onward, Projection};
+use crate::layer::{Onward, Projection, Stream};
 use crate::loader::Loader;
 use crate::{LoadError, ModelSpec, Step};
 
@@ -34,22 +34,22 @@ impl GatedMlp {
     pub(crate) fn forward(
         &self,
         step: &Step<'_>,
-        normed: &mut Normed<'_>,
+        stream: &mut Stream<'_>,
         onward: Onward<'_>,
     ) -> Result<(), OpError> {
         let scope = step.scratch.scope();
-        let width = self.gate_up.width();
-        let gate_up = scope.matrix(step.tokens(), width, step.dtype);
-        let mut inner = scope.matrix(step.tokens(), width / 2, step.dtype);
+        let (tokens, width) = (stream.tokens(), self.gate_up.width());
+        let gate_up = scope.matrix(tokens, width, step.dtype);
+        let mut inner = scope.matrix(tokens, width / 2, step.dtype);
         self.gate_up.forward_gated(
             step.kernels,
-            normed.view(),
+            stream.normed.view(),
             self.activation,
             gate_up,
             inner.reborrow(),
         )?;
         self.down
-            .forward_onward(step.kernels, inner.view(), onward, normed)
+            .forward_onward(step.kernels, inner.view(), stream, onward)
     }
 
     /// What reads normalised rows.

@@ -6,6 +6,7 @@ mod gated_mlp;
 mod norm;
 mod normed;
 mod projection;
+mod stream;
 
 pub(crate) use attention::Attention;
 pub(crate) use embedding::Embedding;
@@ -13,3 +14,4 @@ pub(crate) use gated_mlp::GatedMlp;
 pub(crate) use norm::Norm;
 pub(crate) use normed::{Normed, NormedView};
 pub(crate) use projection::{Onward, Projection};
+pub(crate) use stream::Stream;

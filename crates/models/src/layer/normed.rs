@@ -1,8 +1,6 @@
 use ops::{LateNorm, NormState};
 use tensor::{DType, Scope, View, ViewMut};
 
-use crate::Step;
-
 /// Normalised activations, or nearly so: see [`LateNorm`].
 pub(crate) struct Normed<'a> {
     pub(crate) values: ViewMut<'a>,
@@ -19,11 +17,11 @@ pub(crate) struct NormedView<'a> {
 }
 
 impl<'a> Normed<'a> {
-    pub(crate) fn new(values: ViewMut<'a>, scope: &'a Scope<'_>, step: &Step<'_>) -> Self {
+    pub(crate) fn new(values: ViewMut<'a>, scope: &'a Scope<'_>) -> Self {
         let parts = values.cols().div_ceil(LateNorm::PART);
         Self {
+            squares: scope.matrix(values.rows(), parts, DType::F32),
             values,
-            squares: scope.matrix(step.tokens(), parts, DType::F32),
             late: None,
         }
     }

@@ -4,7 +4,7 @@ use ops::{
 };
 use tensor::{Buffer, View, ViewMut};
 
-use crate::layer::{Norm, Normed, NormedView};
+use crate::layer::{Norm, NormedView, Stream};
 
 /// Matrices side by side on one input, and perhaps a bias.
 ///
@@ -16,11 +16,10 @@ pub(crate) struct Projection {
     width: usize,
 }
 
-/// Where a projection's results go when they end a layer: onto the residual, and normalised to whatever comes next.
+/// What comes next where a projection's results go onto the residual.
+#[derive(Clone, Copy)]
 pub(crate) struct Onward<'a> {
-    pub(crate) residual: ViewMut<'a>,
-    /// Room for the results themselves.
-    pub(crate) delta: ViewMut<'a>,
+    /// Makes it ready to be read.
     pub(crate) norm: &'a Norm,
     /// What multiplies the normalised rows; nothing when something else reads them.
     pub(crate) readers: &'a [Weight],
@@ -100,26 +99,26 @@ impl Projection {
         })
     }
 
-    /// Adds the results to the residual and normalises the sum into `normed`.
+    /// Adds the results to the residual and normalises the sum.
     pub(crate) fn forward_onward(
         &self,
         kernels: &dyn Kernels,
         x: View<'_>,
+        stream: &mut Stream<'_>,
         onward: Onward<'_>,
-        normed: &mut Normed<'_>,
     ) -> Result<(), OpError> {
         let [weight] = self.weights.as_slice() else {
             unreachable!("a layer ends with one matrix")
         };
-        let norm = onward.norm;
+        let (norm, normed) = (onward.norm, &mut stream.normed);
         let state = kernels.linear_add_norm(LinearAddNorm {
             product: Linear {
                 x,
                 weight,
                 bias: self.bias(x),
-                out: onward.delta,
+                out: stream.delta.reborrow(),
             },
-            residual: onward.residual,
+            residual: stream.residual.reborrow(),
             weight: norm.weight(),
             eps: norm.eps(),
             out: normed.values.reborrow(),

@@ -4,13 +4,16 @@ use std::cell::RefCell;
 use std::sync::Mutex;
 
 use ops::{
-    Device, DeviceError, DeviceInfo, Float8Rows, HostValues, HostWeight, Kernels, Readback,
-    ReferenceDevice, Staging, StreamError, Weight, WeightFormat, WeightRows, WeightStream,
+    Device, DeviceError, DeviceInfo, Float8Rows, HostValues, HostWeight, ReferenceDevice,
+    StreamError, Weight, WeightFormat, WeightRows, WeightStream,
 };
-use tensor::{Buffer, DType, View, ViewMut};
+use tensor::DType;
+use testkit::detour::{Detour, Detoured};
 
 /// The reference with fewer formats; remembers every number it was given.
-pub(crate) struct Narrow {
+pub(crate) type Narrow = Detoured<NarrowFormats>;
+
+pub(crate) struct NarrowFormats {
     inner: ReferenceDevice,
     info: DeviceInfo,
     formats: Vec<WeightFormat>,
@@ -19,42 +22,38 @@ pub(crate) struct Narrow {
     pub(crate) loaded: RefCell<Vec<f32>>,
 }
 
-impl Narrow {
-    pub(crate) fn new(formats: &[WeightFormat]) -> Self {
-        let inner = ReferenceDevice::default();
-        Self {
-            info: inner.info().clone(),
-            inner,
-            formats: formats.to_vec(),
-            piece: None,
-            loaded: RefCell::default(),
-        }
-    }
-
-    /// The formats of GPUs; weights come whole, or in pieces of so many rows.
-    pub(crate) fn gpu(piece: Option<usize>) -> Self {
-        let mut device = Self::new(&[
-            WeightFormat::Plain(DType::BF16),
-            WeightFormat::Float8 { group: 0 },
-            WeightFormat::Float8 { group: 128 },
-        ]);
-        device.info.activation = DType::BF16;
-        device.piece = piece;
-        device
-    }
+pub(crate) fn narrow(formats: &[WeightFormat]) -> Narrow {
+    let inner = ReferenceDevice::default();
+    Detoured(NarrowFormats {
+        info: inner.info().clone(),
+        inner,
+        formats: formats.to_vec(),
+        piece: None,
+        loaded: RefCell::default(),
+    })
 }
 
-impl Device for Narrow {
+/// The formats of GPUs; weights come whole, or in pieces of so many rows.
+pub(crate) fn narrow_as_gpus(piece: Option<usize>) -> Narrow {
+    let mut device = narrow(&[
+        WeightFormat::Plain(DType::BF16),
+        WeightFormat::Float8 { group: 0 },
+        WeightFormat::Float8 { group: 128 },
+    ]);
+    device.0.info.activation = DType::BF16;
+    device.0.piece = piece;
+    device
+}
+
+impl Detour for NarrowFormats {
+    type Inner = ReferenceDevice;
+
+    fn inner(&self) -> &ReferenceDevice {
+        &self.inner
+    }
+
     fn info(&self) -> &DeviceInfo {
         &self.info
-    }
-
-    fn kernels(&self) -> &dyn Kernels {
-        self.inner.kernels()
-    }
-
-    fn allocate(&self, bytes: usize, what: &'static str) -> Result<Buffer, DeviceError> {
-        self.inner.allocate(bytes, what)
     }
 
     fn supports(&self, format: WeightFormat) -> bool {
@@ -81,27 +80,11 @@ impl Device for Narrow {
             stream
         }))
     }
-
-    fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {
-        self.inner.load_values(values, dtype)
-    }
-
-    fn staging(&self, bytes: usize) -> Result<Box<dyn Staging>, DeviceError> {
-        self.inner.staging(bytes)
-    }
-
-    fn readback(&self, bytes: usize) -> Result<Box<dyn Readback>, DeviceError> {
-        self.inner.readback(bytes)
-    }
-
-    fn copy(&self, from: View<'_>, to: ViewMut<'_>) -> Result<(), DeviceError> {
-        self.inner.copy(from, to)
-    }
 }
 
 /// Takes pieces on two threads, the last piece first.
 struct Pieces<'d> {
-    device: &'d Narrow,
+    device: &'d NarrowFormats,
     piece: usize,
 }
 

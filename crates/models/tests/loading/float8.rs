@@ -3,7 +3,7 @@ use models::{DummyWeights, Inventory, LoadOptions, ModelSpec, Quantisation};
 use ops::{ReferenceDevice, WeightFormat};
 use tensor::DType;
 
-use crate::devices::Narrow;
+use crate::devices::{Narrow, narrow};
 use crate::weights::Weights;
 
 const OPTIONS: LoadOptions = LoadOptions { max_positions: 16 };
@@ -22,7 +22,7 @@ fn load(spec: ModelSpec, weights: &Weights, device: &Narrow) -> Result<(), Strin
 }
 
 fn with(format: WeightFormat) -> Narrow {
-    Narrow::new(&[&PLAIN[..], &[format]].concat())
+    narrow(&[&PLAIN[..], &[format]].concat())
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn eight_bit_floats_keep_their_values_on_devices_that_do_not_take_them() {
         ("fp8-qwen2-channel", A_ROW),
     ] {
         let (spec, weights) = Weights::of(name);
-        let (taken, widened) = (with(format), Narrow::new(&PLAIN[..1]));
+        let (taken, widened) = (with(format), narrow(&PLAIN[..1]));
         load(spec.clone(), &weights, &taken).expect(name);
         load(spec, &weights, &widened).expect(name);
         assert!(taken.loaded == widened.loaded, "{name}");

@@ -2,7 +2,7 @@ use models::{Inventory, LoadOptions};
 use ops::{Device, ReferenceDevice, WeightFormat};
 use tensor::DType;
 
-use crate::devices::Narrow;
+use crate::devices::narrow;
 use crate::weights::Weights;
 
 const OPTIONS: LoadOptions = LoadOptions { max_positions: 16 };
@@ -22,7 +22,7 @@ fn weight_bytes(name: &str, device: &dyn Device) -> Result<usize, String> {
 }
 
 fn loaded(name: &str, formats: &[WeightFormat]) -> Vec<f32> {
-    let device = Narrow::new(formats);
+    let device = narrow(formats);
     weight_bytes(name, &device).expect("a format that the device takes");
     device.loaded.take()
 }
@@ -44,7 +44,7 @@ fn weights_keep_their_values_whatever_format_a_device_takes() {
 
 #[test]
 fn a_device_that_takes_nothing_is_named() {
-    let nothing = Narrow::new(&[]);
+    let nothing = narrow(&[]);
     assert_eq!(
         weight_bytes("llama-gqa2", &nothing),
         Err("plain loops has no kernel for weights in BF16".to_owned())
@@ -85,7 +85,7 @@ fn an_inventory_tells_what_the_weights_are_and_will_take() {
     let widened = Inventory::of(
         &weights,
         &spec.quantisation,
-        &Narrow::new(&[WeightFormat::Plain(DType::F32)]),
+        &narrow(&[WeightFormat::Plain(DType::F32)]),
     );
     assert_eq!(widened.device_bytes, 4 * elements);
     assert!(everything.device_bytes < 2 * everything.file_bytes);

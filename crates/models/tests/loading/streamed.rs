@@ -6,7 +6,7 @@ use models::{LoadOptions, ModelSpec, Quantisation};
 use ops::WeightFormat;
 use tensor::DType;
 
-use crate::devices::Narrow;
+use crate::devices::{Narrow, narrow, narrow_as_gpus};
 use crate::weights::{Weights, golden};
 
 const OPTIONS: LoadOptions = LoadOptions { max_positions: 16 };
@@ -44,9 +44,9 @@ fn weights_that_come_in_pieces_are_the_same_as_whole_ones() {
                 Some(online) => spec.quantisation = online,
                 None => {}
             }
-            let expected = load(&spec, &weights, &Narrow::gpu(None)).expect(&name);
+            let expected = load(&spec, &weights, &narrow_as_gpus(None)).expect(&name);
             for rows in [1, 7, 1 << 20] {
-                let pieces = load(&spec, &weights, &Narrow::gpu(Some(rows)));
+                let pieces = load(&spec, &weights, &narrow_as_gpus(Some(rows)));
                 assert!(
                     Ok(&expected) == pieces.as_ref(),
                     "{name}, {rows} rows a piece"
@@ -66,12 +66,12 @@ fn every_format_of_gguf_becomes_bf16_where_a_device_takes_nothing_else() {
         let (spec, weights) = Weights::of(name);
         formats.extend(weights.infos.iter().map(|tensor| tensor.encoding));
         let exact = [WeightFormat::Plain(DType::F32)];
-        let exact = load(&spec, &weights, &Narrow::new(&exact)).expect(name);
+        let exact = load(&spec, &weights, &narrow(&exact)).expect(name);
         let rounded: Vec<f32> = exact
             .into_iter()
             .map(|number| bf16::from_f32(number).to_f32())
             .collect();
-        let taken = load(&spec, &weights, &Narrow::gpu(Some(5)));
+        let taken = load(&spec, &weights, &narrow_as_gpus(Some(5)));
         assert!(taken.as_ref() == Ok(&rounded), "{name}");
     }
     for format in BlockFormat::ALL {
@@ -100,7 +100,7 @@ fn a_weight_that_is_not_finite_is_named_where_weights_come_in_pieces() {
         let place = weights.place(tensor);
         weights.bytes[place][byte..byte + 2].copy_from_slice(&0x7fc0u16.to_le_bytes());
         assert_eq!(
-            load(&spec, &weights, &Narrow::gpu(Some(2))),
+            load(&spec, &weights, &narrow_as_gpus(Some(2))),
             Err(format!(
                 "tensor {tensor} has a weight or scale that is not finite, at element {element}"
             ))

@@ -1,5 +1,4 @@
 //! Logits and greedy tokens of tiny models equal those that `reference/make_goldens.py` wrote, on every host device.
 
-mod golden;
-mod runner;
 mod tiny;
+mod wanted;

@@ -3,17 +3,17 @@
 use cpu::{Activations, CpuDevice, CpuOptions, KvPrecision};
 use ops::{Device, ReferenceDevice};
 
-use crate::golden::{Golden, best, distance};
-use crate::runner::Runner;
+use testkit::golden::{Golden, best, distance};
+use testkit::runner::Runner;
 
 /// A device and how far its logits may be from those of the reference library.
-struct Case {
-    name: &'static str,
-    device: fn() -> Box<dyn Device>,
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) device: fn() -> Box<dyn Device>,
     tolerance: f64,
 }
 
-const CASES: [Case; 2] = [
+pub(crate) const CASES: [Case; 2] = [
     Case {
         name: "reference",
         device: || Box::new(ReferenceDevice::default()),
@@ -34,7 +34,8 @@ const CASES: [Case; 2] = [
 
 fn check(case: &Case, golden: &Golden) {
     let context = format!("{} on {}", golden.name, case.name);
-    let mut runner = Runner::load(&golden.model, (case.device)(), 2);
+    let device = (case.device)();
+    let mut runner = Runner::load(device.as_ref(), &golden.model, 2);
     // The other sequence is a witness: it must disturb nothing.
     let (prompt, chosen) = golden.tokens.split_at(golden.prompt_length);
     let (first, rest) = prompt.split_at(prompt.len() / 3);
@@ -42,7 +43,7 @@ fn check(case: &Case, golden: &Golden) {
     let mixed = runner.step(&[(0, rest), (1, rest)]);
     logits.extend_from_slice(&mixed[rest.len()..]);
     for token in chosen {
-        let next = best(logits.last().expect("a prompt"));
+        let (next, _) = best(logits.last().expect("a prompt"));
         assert_eq!(next, *token, "{context}: token {}", logits.len());
         logits.extend(runner.step(&[(1, &[next])]));
     }
@@ -69,12 +70,12 @@ fn logits_and_greedy_tokens_equal_those_of_the_reference_library() {
 fn a_prompt_gives_the_same_bits_alone_in_chunks_and_in_a_batch() {
     for golden in Golden::all().iter().step_by(3) {
         for case in &CASES {
-            let prompt = &golden.tokens[..golden.prompt_length];
-            let whole = Runner::load(&golden.model, (case.device)(), 1).step(&[(0, prompt)]);
-            let mut chunked = Vec::new();
-            let mut runner = Runner::load(&golden.model, (case.device)(), 1);
+            let (prompt, device) = (golden.prompt(), (case.device)());
+            let runner = |rows| Runner::load(device.as_ref(), &golden.model, rows);
+            let whole = runner(1).step(&[(0, prompt)]);
+            let (mut chunked, mut in_chunks) = (Vec::new(), runner(1));
             for chunk in prompt.chunks(5) {
-                chunked.extend(runner.step(&[(0, chunk)]));
+                chunked.extend(in_chunks.step(&[(0, chunk)]));
             }
             assert!(
                 whole == chunked,
@@ -82,11 +83,10 @@ fn a_prompt_gives_the_same_bits_alone_in_chunks_and_in_a_batch() {
                 golden.name,
                 case.name
             );
-            let mut runner = Runner::load(&golden.model, (case.device)(), 5);
             let additions: Vec<(usize, &[u32])> = (0..5)
                 .map(|row| (row, &prompt[..prompt.len() - (row + 2) % 5]))
                 .collect();
-            let batch = runner.step(&additions);
+            let batch = runner(5).step(&additions);
             let before: usize = additions[..3].iter().map(|(_, tokens)| tokens.len()).sum();
             let mine = &batch[before..before + prompt.len()];
             assert!(
@@ -103,7 +103,7 @@ fn a_prompt_gives_the_same_bits_alone_in_chunks_and_in_a_batch() {
 fn activations_rounded_to_bytes_stay_close_to_the_reference_library() {
     for golden in Golden::all() {
         let device = CpuDevice::new(&CpuOptions::default());
-        let mut runner = Runner::load(&golden.model, Box::new(device), 1);
+        let mut runner = Runner::load(&device, &golden.model, 1);
         let logits = runner.step(&[(0, &golden.tokens)]);
         let distances = logits
             .iter()

@@ -9,11 +9,9 @@ use std::time::Instant;
 
 use cuda::CudaDevice;
 use models::{LoadOptions, Model, Quantisation};
-use ops::{
-    Device, DeviceError, DeviceInfo, HostWeight, Kernels, Readback, Staging, StreamError, Weight,
-    WeightFormat, WeightRows, WeightStream,
-};
-use tensor::{Buffer, DType, View, ViewMut};
+use ops::{Device, DeviceError, StreamError, Weight, WeightRows, WeightStream};
+use tensor::DType;
+use testkit::detour::{Detour, Detoured};
 
 use crate::files::Shape;
 
@@ -50,22 +48,13 @@ struct Watched {
     sums: RefCell<Vec<u64>>,
 }
 
-impl Device for Watched {
-    fn info(&self) -> &DeviceInfo {
-        self.inner.info()
+impl Detour for Watched {
+    type Inner = CudaDevice;
+
+    fn inner(&self) -> &CudaDevice {
+        &self.inner
     }
-    fn kernels(&self) -> &dyn Kernels {
-        self.inner.kernels()
-    }
-    fn allocate(&self, bytes: usize, what: &'static str) -> Result<Buffer, DeviceError> {
-        self.inner.allocate(bytes, what)
-    }
-    fn supports(&self, format: WeightFormat) -> bool {
-        self.inner.supports(format)
-    }
-    fn load_weight(&self, weight: HostWeight<'_>) -> Result<Weight, DeviceError> {
-        self.inner.load_weight(weight)
-    }
+
     fn weight_stream(&self) -> Result<Option<Box<dyn WeightStream + '_>>, DeviceError> {
         let stream = self.inner.weight_stream()?;
         Ok(match (self.way, stream) {
@@ -76,18 +65,6 @@ impl Device for Watched {
             (Way::Pieces, stream) => stream,
             _ => None,
         })
-    }
-    fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {
-        self.inner.load_values(values, dtype)
-    }
-    fn staging(&self, bytes: usize) -> Result<Box<dyn Staging>, DeviceError> {
-        self.inner.staging(bytes)
-    }
-    fn readback(&self, bytes: usize) -> Result<Box<dyn Readback>, DeviceError> {
-        self.inner.readback(bytes)
-    }
-    fn copy(&self, from: View<'_>, to: ViewMut<'_>) -> Result<(), DeviceError> {
-        self.inner.copy(from, to)
     }
 }
 
@@ -119,11 +96,11 @@ fn sum(before: u64, bytes: &[u8]) -> u64 {
 
 /// Writes checkpoints to a folder and loads them; true when every weight arrived as it is in the files.
 pub(crate) fn run(device: CudaDevice, folder: &Path) -> anyhow::Result<bool> {
-    let mut device = Watched {
+    let mut device = Detoured(Watched {
         inner: device,
         way: Way::Checked,
         sums: RefCell::default(),
-    };
+    });
     let (large, foreign) = (folder.join("large"), folder.join("foreign"));
     let began = Instant::now();
     let bytes = LARGE.write(&large)?;
@@ -152,7 +129,7 @@ pub(crate) fn run(device: CudaDevice, folder: &Path) -> anyhow::Result<bool> {
         ),
     ];
     for (name, way, folder, quantisation, bytes) in ways {
-        device.way = way;
+        device.0.way = way;
         // products of new shapes are timed by the first
         for repeat in 0..REPEATS {
             let began = Instant::now();
@@ -167,7 +144,7 @@ pub(crate) fn run(device: CudaDevice, folder: &Path) -> anyhow::Result<bool> {
 }
 
 fn load(
-    device: &Watched,
+    device: &Detoured<Watched>,
     folder: &Path,
     quantisation: Option<Quantisation>,
 ) -> anyhow::Result<Box<dyn Model>> {
@@ -182,7 +159,7 @@ fn load(
 }
 
 /// Compares what arrived with the files, read in another way.
-fn check(device: &Watched, folder: &Path) -> anyhow::Result<bool> {
+fn check(device: &Detoured<Watched>, folder: &Path) -> anyhow::Result<bool> {
     let opened = models::open(folder)?;
     let source = opened.checkpoint.weights();
     let weights = LARGE.weights();
@@ -203,7 +180,7 @@ fn check(device: &Watched, folder: &Path) -> anyhow::Result<bool> {
 }
 
 /// What the bus and the file cache give by themselves.
-fn tell_floors(device: &Watched, folder: &Path) -> anyhow::Result<()> {
+fn tell_floors(device: &Detoured<Watched>, folder: &Path) -> anyhow::Result<()> {
     const BUFFER: usize = 64 << 20;
     const COPIES: usize = 64;
     let mut staging = device.staging(BUFFER)?;
@@ -260,7 +237,7 @@ fn read_pieces(files: &[(File, usize)], next: &AtomicUsize) {
 }
 
 /// Waits for everything that was enqueued.
-fn synchronise(device: &Watched) -> anyhow::Result<()> {
+fn synchronise(device: &Detoured<Watched>) -> anyhow::Result<()> {
     let mut readback = device.readback(16)?;
     let small = device.allocate(16, "a few bytes")?;
     readback.fetch(small.view(0, 1, 16, DType::U8), 0)?;
