@@ -24,13 +24,13 @@ fn some_goldens() -> Vec<Golden> {
         .collect()
 }
 
-/// Whole prompt, scored or not, beside others of different lengths.
-fn three(golden: &Golden, starts: [Option<u32>; 3]) -> Vec<Asked<'_>> {
+/// A sequence for each start of its scores, of different lengths.
+fn several<'a>(golden: &'a Golden, starts: &[Option<u32>]) -> Vec<Asked<'a>> {
     let prompt = golden.prompt();
-    let prompts = [prompt, &prompt[..5], &prompt[3..]];
+    let prompts = [prompt, &prompt[..5], &prompt[3..], &prompt[1..]];
     let asked = prompts.into_iter().zip(starts);
     asked
-        .map(|(prompt, start)| Asked {
+        .map(|(prompt, &start)| Asked {
             prompt,
             new_tokens: 6,
             log_probs: Some(all_scores(golden, start)),
@@ -51,7 +51,7 @@ fn samples(step: &Stepped) -> usize {
 fn a_prompt_in_chunks_gives_the_tokens_and_scores_of_a_whole_one() {
     for golden in some_goldens() {
         let name = &golden.name;
-        let asked = three(&golden, [None; 3]);
+        let asked = several(&golden, &[None; 3]);
         let (whole, steps) = Served::start(&golden, WHOLE, &[]).run(&asked);
         assert!(steps[0].plan.tokens() > samples(&steps[0]) as u32, "{name}");
         for chunk in [3, 8] {
@@ -76,7 +76,7 @@ fn scored_prompts_have_the_log_probabilities_of_the_reference_library_in_any_chu
     for golden in some_goldens() {
         let name = &golden.name;
         // Some rows score, others do not, and those that do begin at different places.
-        let asked = three(&golden, [Some(0), None, Some(4)]);
+        let asked = several(&golden, &[Some(0), None, Some(4)]);
         let (whole, _) = Served::start(&golden, WHOLE, &[]).run(&asked);
         let found = &whole[0].prompt_log_probs;
         assert_eq!(found.len(), golden.prompt_length - 1, "{name}");
@@ -91,7 +91,7 @@ fn scored_prompts_have_the_log_probabilities_of_the_reference_library_in_any_chu
             let (chunked, _) = Served::start(&golden, chunk, &[]).run(&asked);
             assert!(chunked == whole, "{name} in chunks of {chunk}");
         }
-        let unscored = three(&golden, [None; 3]);
+        let unscored = several(&golden, &[None; 3]);
         let (unscored, _) = Served::start(&golden, WHOLE, &[]).run(&unscored);
         let sampled = |outputs: &[Output]| -> Vec<(Vec<u32>, Vec<TokenLogProbs>)> {
             let pairs = outputs.iter();
@@ -108,7 +108,7 @@ fn a_step_runs_the_end_of_the_last_layer_for_those_who_sample() {
     for golden in some_goldens() {
         let name = &golden.name;
         let layers = models::open(&golden.model).expect("a model").spec.layers;
-        let (_, steps) = Served::start(&golden, 7, &[]).run(&three(&golden, [None; 3]));
+        let (_, steps) = Served::start(&golden, 7, &[]).run(&several(&golden, &[None; 3]));
         for step in &steps {
             let (sampled, tokens) = (samples(step), step.plan.tokens() as usize);
             let ends = step.ran.iter().filter(|ran| ran.op == "linear_add_norm");
@@ -147,7 +147,7 @@ fn computed(ran: &[Ran]) -> Vec<Ran> {
 fn a_captured_step_is_the_one_that_runs_without_graphs() {
     for golden in some_goldens() {
         let mut eager = Served::start(&golden, WHOLE, &[]);
-        let (_, steps) = eager.run(&three(&golden, [None; 3]));
+        let (_, steps) = eager.run(&several(&golden, &[None; 3]));
         let generating = steps.iter().find(|step| step.plan.tokens() == 3);
         let expected = computed(&generating.expect("three rows that generate").ran);
         let captured = Served::start(&golden, WHOLE, &[3]).captured;
@@ -156,5 +156,31 @@ fn a_captured_step_is_the_one_that_runs_without_graphs() {
             assert!(computed(ran) == expected, "{}", golden.name);
         }
         assert_eq!(count(&captured, "gather_rows"), 0, "{}", golden.name);
+    }
+}
+
+/// Where tokens are drawn to, from the first result of the step on.
+fn drawn(ran: &[Ran], first: &Ran) -> usize {
+    let sample = ran.iter().find(|ran| ran.op == "sample");
+    let address = sample.expect("a step that samples").address;
+    address.wrapping_sub(first.address)
+}
+
+#[test]
+fn the_results_of_a_padded_step_are_looked_for_where_its_graph_leaves_them() {
+    for golden in some_goldens() {
+        let mut eager = Served::start(&golden, WHOLE, &[]);
+        let (_, steps) = eager.run(&several(&golden, &[None; 4]));
+        let four = steps.iter().find(|step| step.plan.tokens() == 4);
+        let four = &four.expect("four rows that generate").ran;
+        let first = four.iter().find(|ran| ran.op == "resolve_tokens");
+        let expected = drawn(four, first.expect("a step"));
+        let mut padded = Served::start(&golden, WHOLE, &[4]);
+        let (_, steps) = padded.run(&several(&golden, &[None; 3]));
+        let three = steps.iter().find(|step| step.plan.tokens() == 3);
+        let three = &three.expect("three rows that generate").ran;
+        assert_eq!(count(three, "resolve_tokens"), 0, "replayed");
+        let found = drawn(three, &padded.captured[0]);
+        assert_eq!(found, expected, "{}", golden.name);
     }
 }
