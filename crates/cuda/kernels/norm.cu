@@ -1,7 +1,7 @@
 // Root-mean-square normalisation of rows, with and without adding a residual first.
 //
-// One block a row; a thread keeps its elements in registers, so that memory is read once. Rows that are whole 16-byte
-// pieces are read by pieces, others element by element.
+// A block takes a row, or every so many of them; a thread keeps its elements in registers, so that memory is read once.
+// Rows that are whole 16-byte pieces are read by pieces, others element by element, a block each.
 #include "common/bf16.cuh"
 #include "common/number.cuh"
 #include "common/order.cuh"
@@ -16,66 +16,99 @@ struct NormParams {
     uint32_t residual_stride;
     uint32_t out_stride;
     uint32_t width;
+    uint32_t rows;
     uint32_t wide_weight;
     uint32_t pieces;
     float eps;
 };
 
-constexpr int kPieces = 2;
-constexpr int kElements = 8 * kPieces;
+// Elements that a thread keeps at most.
+constexpr int kElements = 16;
 
-__device__ __forceinline__ void load_weights(const NormParams& p, int piece, float (&weights)[8]) {
-    if (p.wide_weight) {
-        const float4* from = static_cast<const float4*>(p.weight) + piece * 2;
-        const float4 low = from[0], high = from[1];
-        weights[0] = low.x, weights[1] = low.y, weights[2] = low.z, weights[3] = low.w;
-        weights[4] = high.x, weights[5] = high.y, weights[6] = high.z, weights[7] = high.w;
-    } else {
-        unpack8(load8(static_cast<const bf16*>(p.weight) + piece * 8), weights);
+// Sums of the warps of a block, for two rows: the next row's are written while others still read this one's.
+using Sums = float[2][32];
+
+// The sum over the block, in every thread.
+__device__ __forceinline__ float row_sum(float value, float (&sums)[32]) {
+    const uint32_t lane = threadIdx.x % 32;
+    value = warp_sum(value);
+    if (lane == 0) sums[threadIdx.x / 32] = value;
+    __syncthreads();
+    return warp_sum(lane < blockDim.x / 32 ? sums[lane] : 0.0f);
+}
+
+// Calls something with every piece of a row that this thread keeps.
+template <int kPieces, typename Each>
+__device__ __forceinline__ void each_piece(const NormParams& p, Each each) {
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+        const uint32_t piece = threadIdx.x + i * blockDim.x;
+        if (piece < p.width / 8) each(i, piece * 8);
     }
 }
 
-template <bool kAdd>
-__device__ __forceinline__ void normalise_pieces(const NormParams& p, float* shared) {
-    const size_t row = blockIdx.x;
-    const int pieces = p.width / 8;
-    float values[kPieces][8], weights[kPieces][8], squares = 0.0f;
+// A row's elements, as they come from memory.
+template <bool kAdd, int kPieces>
+struct Row {
+    Bf16x8 x[kPieces], before[kPieces];
+
+    __device__ __forceinline__ void load(const NormParams& p, size_t row) {
+        each_piece<kPieces>(p, [&](int i, uint32_t at) {
+            x[i] = load8(p.x + row * p.x_stride + at);
+            if constexpr (kAdd) before[i] = load8(p.residual + row * p.residual_stride + at);
+        });
+    }
+
+    // Adds what was there before; gives the sum of squares.
+    __device__ __forceinline__ float add(const NormParams& p, size_t row, float (&values)[kPieces][8]) const {
+        float squares = 0.0f;
+        each_piece<kPieces>(p, [&](int i, uint32_t at) {
+            unpack8(x[i], values[i]);
+            if constexpr (kAdd) {
+                float some[8];
+                unpack8(before[i], some);
+#pragma unroll
+                for (int j = 0; j < 8; ++j) values[i][j] += some[j];
+                store8(p.residual + row * p.residual_stride + at, pack8(values[i]));
+            }
+#pragma unroll
+            for (int j = 0; j < 8; ++j) squares += values[i][j] * values[i][j];
+        });
+        return squares;
+    }
+};
+
+template <bool kAdd, int kPieces>
+__device__ __forceinline__ void normalise_pieces(const NormParams& p, Sums& sums) {
+    float weights[kPieces][8], values[kPieces][8];
     // Weights are there before the predecessor has ended.
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-        const int piece = threadIdx.x + i * blockDim.x;
-        if (piece < pieces) load_weights(p, piece, weights[i]);
-    }
+    each_piece<kPieces>(p, [&](int i, uint32_t at) { numbers(p.weight, p.wide_weight, at, weights[i]); });
     wait_for_predecessor();
+    size_t row = blockIdx.x;
+    const auto finish = [&](float squares, float (&parts)[32]) {
+        const float factor = rsqrtf(row_sum(squares, parts) / p.width + p.eps);
+        each_piece<kPieces>(p, [&](int i, uint32_t at) {
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-        const int piece = threadIdx.x + i * blockDim.x;
-        if (piece >= pieces) break;
-        unpack8(load8(p.x + row * p.x_stride + piece * 8), values[i]);
-        if constexpr (kAdd) {
-            bf16* residual = p.residual + row * p.residual_stride + piece * 8;
-            float before[8];
-            unpack8(load8(residual), before);
-#pragma unroll
-            for (int j = 0; j < 8; ++j) values[i][j] += before[j];
-            store8(residual, pack8(values[i]));
-        }
-#pragma unroll
-        for (int j = 0; j < 8; ++j) squares += values[i][j] * values[i][j];
+            for (int j = 0; j < 8; ++j) values[i][j] *= factor * weights[i][j];
+            store8(p.out + row * p.out_stride + at, pack8(values[i]));
+        });
+    };
+    Row<kAdd, kPieces> next;
+    next.load(p, row);
+    if (gridDim.x == p.rows) {
+        finish(next.add(p, row, values), sums[0]);
+        return;
     }
-    const float factor = rsqrtf(block_sum(squares, shared) / p.width + p.eps);
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-        const int piece = threadIdx.x + i * blockDim.x;
-        if (piece >= pieces) break;
-#pragma unroll
-        for (int j = 0; j < 8; ++j) values[i][j] *= factor * weights[i][j];
-        store8(p.out + row * p.out_stride + piece * 8, pack8(values[i]));
+    // While a block adds up one row, the next one is on its way.
+    for (uint32_t turn = 0; row < p.rows; row += gridDim.x, turn ^= 1) {
+        const float squares = next.add(p, row, values);
+        if (row + gridDim.x < p.rows) next.load(p, row + gridDim.x);
+        finish(squares, sums[turn]);
     }
 }
 
 template <bool kAdd>
-__device__ __forceinline__ void normalise_elements(const NormParams& p, float* shared) {
+__device__ __forceinline__ void normalise_elements(const NormParams& p, Sums& sums) {
     const size_t row = blockIdx.x;
     float values[kElements], squares = 0.0f;
     wait_for_predecessor();
@@ -91,7 +124,7 @@ __device__ __forceinline__ void normalise_elements(const NormParams& p, float* s
         }
         squares += values[i] * values[i];
     }
-    const float factor = rsqrtf(block_sum(squares, shared) / p.width + p.eps);
+    const float factor = rsqrtf(row_sum(squares, sums[0]) / p.width + p.eps);
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
         const uint32_t at = threadIdx.x + i * blockDim.x;
@@ -100,17 +133,30 @@ __device__ __forceinline__ void normalise_elements(const NormParams& p, float* s
     }
 }
 
+// Rows of at most 8192 elements, by pieces.
 template <bool kAdd>
-__device__ __forceinline__ void normalise(const NormParams& p) {
-    __shared__ float shared[33];
+__device__ __forceinline__ void normalise_short(const NormParams& p) {
+    __shared__ Sums sums;
+    let_successor_begin();
+    normalise_pieces<kAdd, 1>(p, sums);
+}
+
+template <bool kAdd>
+__device__ __forceinline__ void normalise_any(const NormParams& p) {
+    __shared__ Sums sums;
     let_successor_begin();
     if (p.pieces) {
-        normalise_pieces<kAdd>(p, shared);
+        normalise_pieces<kAdd, kElements / 8>(p, sums);
     } else {
-        normalise_elements<kAdd>(p, shared);
+        normalise_elements<kAdd>(p, sums);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(1024) rms_norm(const __grid_constant__ NormParams p) { normalise<false>(p); }
+// Blocks of 512 threads share a multiprocessor by threes with so many registers, and one can begin before another ends.
+#define NORM(name, how, add, limit) \
+    extern "C" __global__ void limit name(const __grid_constant__ NormParams p) { how<add>(p); }
 
-extern "C" __global__ void __launch_bounds__(1024) add_rms_norm(const __grid_constant__ NormParams p) { normalise<true>(p); }
+NORM(rms_norm_short, normalise_short, false, __maxnreg__(40))
+NORM(add_rms_norm_short, normalise_short, true, __maxnreg__(40))
+NORM(rms_norm_any, normalise_any, false, __launch_bounds__(1024))
+NORM(add_rms_norm_any, normalise_any, true, __launch_bounds__(1024))

@@ -1,9 +1,12 @@
 // Normalises query and key heads if asked, rotates them by position, and stores keys and values into pages.
 //
-// One warp a head of one token, or four heads where there are many tokens. Query heads are rotated in place; key and value
+// Where heads are made of 16-byte pieces, a warp takes some heads of one token at once, and where there are many tokens
+// four times as many, one after the other; other heads take a warp each. Query heads are rotated in place; key and value
 // heads go to the cache as well.
-#include "common/head.cuh"
+#include "common/bf16.cuh"
+#include "common/number.cuh"
 #include "common/order.cuh"
+#include "common/reduce.cuh"
 
 struct RopeParams {
     bf16* query;
@@ -30,27 +33,52 @@ struct RopeParams {
     uint32_t wide_norms;
     // Heads of 64, 128 or 256 elements, rotated whole, that begin at multiples of 16 bytes.
     uint32_t even;
-    // Heads a warp takes: one or four.
-    uint32_t each;
+    // Turns of a warp that takes whole pieces: one or four.
+    uint32_t turns;
 };
 
 constexpr int kWarps = 8;
 constexpr int kWidest = 256;
+constexpr int kTurns = 4;
 
-// A head of any size up to 256: lane l holds every 32nd element, and pairs meet in shared memory.
+enum Kind : uint32_t { kQuery, kKey, kValue, kNone };
+
+// One head of one token: queries come first, then keys, then values.
+struct Place {
+    Kind kind;
+    // Counted among those of its kind.
+    uint32_t head;
+    bf16* from;
+
+    __device__ __forceinline__ Place(const RopeParams& p, uint32_t token, uint32_t number) : kind(kQuery), head(number) {
+        from = p.query + static_cast<size_t>(token) * p.query_stride;
+        if (head >= p.query_heads) {
+            kind = kKey, head -= p.query_heads;
+            from = p.key + static_cast<size_t>(token) * p.key_stride;
+            if (head >= p.kv_heads) {
+                kind = kValue, head -= p.kv_heads;
+                from = const_cast<bf16*>(p.value) + static_cast<size_t>(token) * p.value_stride;
+                if (head >= p.kv_heads) kind = kNone;
+            }
+        }
+        from += static_cast<size_t>(head) * p.head_dim;
+    }
+
+    __device__ __forceinline__ const void* norm(const RopeParams& p) const {
+        return kind == kQuery ? p.query_norm : kind == kKey ? p.key_norm : nullptr;
+    }
+    __device__ __forceinline__ float eps(const RopeParams& p) const { return kind == kQuery ? p.query_eps : p.key_eps; }
+    __device__ __forceinline__ bool turns(const RopeParams& p) const { return kind < kValue && p.rotated; }
+    __device__ __forceinline__ bool is_cached() const { return kind == kKey || kind == kValue; }
+    __device__ __forceinline__ void* pages(const RopeParams& p) const { return kind == kKey ? p.keys : p.values; }
+    __device__ __forceinline__ size_t slot(const RopeParams& p, uint32_t token) const {
+        return (static_cast<size_t>(p.slots[token]) * p.kv_heads + head) * p.head_dim;
+    }
+};
+
+// A head of any size up to 256 in a warp: lane l holds every 32nd element, and pairs meet in shared memory.
 struct OddHead {
     float values[kWidest / 32];
-
-    struct Angles {
-        const float* table;
-        uint32_t rotated;
-        float* line;
-
-        __device__ __forceinline__ Angles(const float* from, uint32_t count, float* shared)
-            : table(from), rotated(count), line(shared) {}
-    };
-
-    using Norm = HeadNorm;
 
     __device__ __forceinline__ static uint32_t at(int i) { return threadIdx.x % 32 + 32 * i; }
 
@@ -59,20 +87,19 @@ struct OddHead {
         for (int i = 0; i < kWidest / 32; ++i) values[i] = at(i) < dim ? __bfloat162float(from[at(i)]) : 0.0f;
     }
 
-    __device__ __forceinline__ void normalise(const HeadNorm& norm, uint32_t dim) {
+    __device__ __forceinline__ void normalise(const void* weight, float eps, uint32_t wide, uint32_t dim) {
         float squares = 0.0f;
 #pragma unroll
         for (int i = 0; i < kWidest / 32; ++i) squares += values[i] * values[i];
-        const float factor = rsqrtf(warp_sum(squares) / dim + norm.eps);
+        const float factor = rsqrtf(warp_sum(squares) / dim + eps);
 #pragma unroll
         for (int i = 0; i < kWidest / 32; ++i) {
-            if (at(i) < dim) values[i] *= factor * number(norm.weight, norm.wide, at(i));
+            if (at(i) < dim) values[i] *= factor * number(weight, wide, at(i));
         }
     }
 
-    __device__ __forceinline__ void rotate(const Angles& angles) {
-        const uint32_t half = angles.rotated / 2;
-        float* line = angles.line;
+    __device__ __forceinline__ void rotate(const float* angles, uint32_t rotated, float* line) {
+        const uint32_t half = rotated / 2;
 #pragma unroll
         for (int i = 0; i < kWidest / 32; ++i) line[at(i)] = values[i];
         __syncwarp();
@@ -81,96 +108,149 @@ struct OddHead {
             if (at(i) >= 2 * half) continue;
             const uint32_t pair = at(i) < half ? at(i) : at(i) - half;
             const float other = at(i) < half ? -line[at(i) + half] : line[at(i) - half];
-            values[i] = values[i] * angles.table[pair] + other * angles.table[half + pair];
+            values[i] = values[i] * angles[pair] + other * angles[half + pair];
         }
         __syncwarp();
     }
 
-    __device__ __forceinline__ void store(bf16* to, uint32_t dim) const {
+    template <typename Element>
+    __device__ __forceinline__ void store(Element* to, uint32_t dim) const {
 #pragma unroll
         for (int i = 0; i < kWidest / 32; ++i) {
-            if (at(i) < dim) to[at(i)] = __float2bfloat16(values[i]);
+            if (at(i) < dim) to[at(i)] = Element(values[i]);
         }
     }
 
-    __device__ __forceinline__ void store_narrow(__nv_fp8_e4m3* to, uint32_t dim) const {
-#pragma unroll
-        for (int i = 0; i < kWidest / 32; ++i) {
-            if (at(i) < dim) to[at(i)] = __nv_fp8_e4m3(values[i]);
+    __device__ __forceinline__ static void run(const RopeParams& p, float* line) {
+        const uint32_t heads = p.query_heads + 2 * p.kv_heads;
+        const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32, token = warp / heads;
+        if (token >= p.tokens) return;
+        const Place place(p, token, warp % heads);
+        OddHead head;
+        head.load(place.from, p.head_dim);
+        if (place.norm(p)) head.normalise(place.norm(p), place.eps(p), p.wide_norms, p.head_dim);
+        if (place.turns(p)) {
+            head.rotate(p.table + static_cast<size_t>(p.positions[token]) * p.rotated, p.rotated, line);
+            head.store(place.from, p.head_dim);
+        } else if (place.kind == kQuery) {
+            head.store(place.from, p.head_dim);
+        }
+        if (!place.is_cached()) return;
+        if (p.fp8) {
+            head.store(static_cast<__nv_fp8_e4m3*>(place.pages(p)) + place.slot(p, token), p.head_dim);
+        } else {
+            head.store(static_cast<bf16*>(place.pages(p)) + place.slot(p, token), p.head_dim);
         }
     }
 };
 
-template <typename Head>
-__device__ __forceinline__ void cache(const RopeParams& p, const Head& head, void* to, uint32_t slot, uint32_t kv_head) {
-    const size_t offset = (static_cast<size_t>(slot) * p.kv_heads + kv_head) * p.head_dim;
-    if (p.fp8) {
-        head.store_narrow(static_cast<__nv_fp8_e4m3*>(to) + offset, p.head_dim);
-    } else {
-        head.store(static_cast<bf16*>(to) + offset, p.head_dim);
+// A head of kDim elements in kDim / 16 lanes: each holds eight of the lower half and their partners in the upper half.
+template <int kDim>
+struct PairedHead {
+    static constexpr uint32_t kLanes = kDim / 16, kAtOnce = 32 / kLanes;
+    float low[8], high[8];
+
+    __device__ __forceinline__ static uint32_t first() { return threadIdx.x % kLanes * 8; }
+
+    // Every lane of the warp comes here, whether its head has a norm or not.
+    __device__ __forceinline__ void normalise(const void* weight, float eps, uint32_t wide) {
+        float squares = 0.0f;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) squares += low[i] * low[i] + high[i] * high[i];
+#pragma unroll
+        for (uint32_t offset = kLanes / 2; offset > 0; offset /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, offset);
+        if (!weight) return;
+        const float factor = rsqrtf(squares / kDim + eps);
+        float weights[8];
+        numbers(weight, wide, first(), weights);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) low[i] *= factor * weights[i];
+        numbers(weight, wide, kDim / 2 + first(), weights);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) high[i] *= factor * weights[i];
     }
-}
 
-// Where a head is: queries, then keys, then values.
-__device__ __forceinline__ const bf16* source(const RopeParams& p, uint32_t token, uint32_t head) {
-    if (head < p.query_heads) return p.query + static_cast<size_t>(token) * p.query_stride + head * p.head_dim;
-    head -= p.query_heads;
-    if (head < p.kv_heads) return p.key + static_cast<size_t>(token) * p.key_stride + head * p.head_dim;
-    return p.value + static_cast<size_t>(token) * p.value_stride + (head - p.kv_heads) * p.head_dim;
-}
-
-template <typename Head>
-__device__ __forceinline__ void finish(const RopeParams& p, Head& head, uint32_t token, uint32_t number, uint32_t slot,
-                                       const typename Head::Angles& angles) {
-    bf16* place = const_cast<bf16*>(source(p, token, number));
-    using Norm = typename Head::Norm;
-    if (number < p.query_heads) {
-        if (p.query_norm) head.normalise(Norm(HeadNorm{p.query_norm, p.query_eps, p.wide_norms}), p.head_dim);
-        if (p.rotated) head.rotate(angles);
-        head.store(place, p.head_dim);
-    } else if (number < p.query_heads + p.kv_heads) {
-        if (p.key_norm) head.normalise(Norm(HeadNorm{p.key_norm, p.key_eps, p.wide_norms}), p.head_dim);
-        if (p.rotated) {
-            head.rotate(angles);
-            head.store(place, p.head_dim);
+    __device__ __forceinline__ void rotate(const float (&cosines)[8], const float (&sines)[8]) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const float before = low[i];
+            low[i] = before * cosines[i] - high[i] * sines[i];
+            high[i] = high[i] * cosines[i] + before * sines[i];
         }
-        cache(p, head, p.keys, slot, number - p.query_heads);
-    } else {
-        cache(p, head, p.values, slot, number - p.query_heads - p.kv_heads);
     }
-}
 
-// Some heads of one token: all are read before the first is written.
-template <typename Head, int kEach>
-__device__ __forceinline__ void run(const RopeParams& p, float* line) {
-    const uint32_t heads = p.query_heads + 2 * p.kv_heads, parts = (heads + kEach - 1) / kEach;
-    const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32, token = warp / parts, first = warp % parts * kEach;
-    if (token >= p.tokens) return;
-    Head some[kEach];
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-        if (first + i < heads) some[i].load(source(p, token, first + i), p.head_dim);
+    __device__ __forceinline__ void store(bf16* to) const {
+        store8(to + first(), pack8(low));
+        store8(to + kDim / 2 + first(), pack8(high));
     }
-    const float* table = p.rotated ? p.table + static_cast<size_t>(p.positions[token]) * p.rotated : nullptr;
-    const typename Head::Angles angles(table, p.rotated, line);
-    const uint32_t slot = p.slots ? p.slots[token] : 0;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-        if (first + i < heads) finish(p, some[i], token, first + i, slot, angles);
+
+    __device__ __forceinline__ void store(__nv_fp8_e4m3* to) const {
+        store_narrow(to + first(), low);
+        store_narrow(to + kDim / 2 + first(), high);
     }
+
+    __device__ __forceinline__ static void store_narrow(__nv_fp8_e4m3* to, const float (&values)[8]) {
+        __nv_fp8x4_e4m3 narrow[2];
+        narrow[0] = __nv_fp8x4_e4m3(make_float4(values[0], values[1], values[2], values[3]));
+        narrow[1] = __nv_fp8x4_e4m3(make_float4(values[4], values[5], values[6], values[7]));
+        *reinterpret_cast<uint2*>(to) = make_uint2(narrow[0].__x, narrow[1].__x);
+    }
+
+    // Some heads of one token: all are read before the first is written.
+    template <int kTurns>
+    __device__ __forceinline__ static void run(const RopeParams& p) {
+        const uint32_t heads = p.query_heads + 2 * p.kv_heads, parts = (heads + kAtOnce * kTurns - 1) / (kAtOnce * kTurns);
+        const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32, token = warp / parts;
+        if (token >= p.tokens) return;
+        const uint32_t number = warp % parts * kAtOnce * kTurns + threadIdx.x % 32 / kLanes;
+        Bf16x8 packed[kTurns][2];
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn) {
+            const Place place(p, token, number + turn * kAtOnce);
+            if (place.kind == kNone) continue;
+            packed[turn][0] = load8(place.from + first());
+            packed[turn][1] = load8(place.from + kDim / 2 + first());
+        }
+        float cosines[8], sines[8];
+        if (p.rotated) {
+            const float* angles = p.table + static_cast<size_t>(p.positions[token]) * kDim;
+            numbers(angles, true, first(), cosines);
+            numbers(angles, true, kDim / 2 + first(), sines);
+        }
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn) {
+            const Place place(p, token, number + turn * kAtOnce);
+            PairedHead head;
+            unpack8(packed[turn][0], head.low);
+            unpack8(packed[turn][1], head.high);
+            head.normalise(place.norm(p), place.eps(p), p.wide_norms);
+            if (place.turns(p)) head.rotate(cosines, sines);
+            if (place.kind == kQuery || place.turns(p)) head.store(place.from);
+            if (!place.is_cached()) continue;
+            if (p.fp8) {
+                head.store(static_cast<__nv_fp8_e4m3*>(place.pages(p)) + place.slot(p, token));
+            } else {
+                head.store(static_cast<bf16*>(place.pages(p)) + place.slot(p, token));
+            }
+        }
+    }
+};
+
+template <int kDim>
+__device__ __forceinline__ void run_paired(const RopeParams& p) {
+    p.turns == kTurns ? PairedHead<kDim>::template run<kTurns>(p) : PairedHead<kDim>::template run<1>(p);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * kWarps) rope_store_kv(const __grid_constant__ RopeParams p) {
     __shared__ float lines[kWarps][kWidest];
     begin_after_predecessor();
-    float* line = lines[threadIdx.x / 32];
     if (!p.even) {
-        run<OddHead, 1>(p, line);
+        OddHead::run(p, lines[threadIdx.x / 32]);
     } else if (p.head_dim == 128) {
-        p.each == 4 ? run<EvenHead<4>, 4>(p, line) : run<EvenHead<4>, 1>(p, line);
+        run_paired<128>(p);
     } else if (p.head_dim == 64) {
-        p.each == 4 ? run<EvenHead<2>, 4>(p, line) : run<EvenHead<2>, 1>(p, line);
+        run_paired<64>(p);
     } else {
-        p.each == 4 ? run<EvenHead<8>, 4>(p, line) : run<EvenHead<8>, 1>(p, line);
+        run_paired<256>(p);
     }
 }

@@ -23,7 +23,7 @@ use crate::launch::{Functions, Grid, launch};
 use crate::library::{self, Absent};
 use crate::linear::{DeviceWeight, Ending, Float8Weight, Product, Products};
 use crate::module::{self, Function, Modules};
-use crate::transfer::{CudaReadback, CudaStaging};
+use crate::transfer::{Courier, CudaReadback, CudaStaging};
 use crate::upload::CudaWeightStream;
 use crate::watch::Watch;
 use crate::{graph, memory};
@@ -67,15 +67,15 @@ pub struct CudaOptions {
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct InventParams {
-    out: u64,
-    count: u64,
-    seed: u64,
+pub(crate) struct InventParams {
+    pub(crate) out: u64,
+    pub(crate) count: u64,
+    pub(crate) seed: u64,
 }
 
 /// The first GPU of this machine.
 pub struct CudaDevice {
-    info: DeviceInfo,
+    pub(crate) info: DeviceInfo,
     pub(crate) context: Arc<Context>,
     pub(crate) functions: Functions,
     pub(crate) attention: Attention,
@@ -194,6 +194,13 @@ impl CudaDevice {
         let weight = self.products.adopt(buffer, (rows, cols), self.max_rows)?;
         let format = WeightFormat::Plain(DType::BF16);
         Ok(Weight::new(rows, cols, format, bytes, Box::new(weight)))
+    }
+
+    fn courier(&self) -> Courier {
+        Courier {
+            context: Arc::clone(&self.context),
+            function: self.functions.transfer,
+        }
     }
 
     fn weight<'w>(&self, weight: &'w Weight) -> Result<&'w DeviceWeight, DeviceError> {
@@ -338,11 +345,11 @@ impl Device for CudaDevice {
     }
 
     fn staging(&self, bytes: usize) -> Result<Box<dyn Staging>, DeviceError> {
-        Ok(Box::new(CudaStaging::new(&self.context, bytes)?))
+        Ok(Box::new(CudaStaging::new(self.courier(), bytes)?))
     }
 
     fn readback(&self, bytes: usize) -> Result<Box<dyn Readback>, DeviceError> {
-        Ok(Box::new(CudaReadback::new(&self.context, bytes)?))
+        Ok(Box::new(CudaReadback::new(self.courier(), bytes)?))
     }
 
     fn copy(&self, from: View<'_>, to: ViewMut<'_>) -> Result<(), DeviceError> {

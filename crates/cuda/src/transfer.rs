@@ -9,20 +9,68 @@ use tensor::{Buffer, DType, View};
 use crate::context::Context;
 use crate::driver::check;
 use crate::event::Event;
+use crate::launch::{Grid, launch};
 use crate::memory::{Pinned, allocate};
+use crate::module::Function;
+
+/// Bytes up to which a kernel copies sooner than the copy engine.
+const FEW_BYTES: usize = 64 << 10;
+const WORD: usize = 4;
+const THREADS: usize = 256;
+
+/// `TransferParams` of the kernel.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct TransferParams {
+    from: u64,
+    to: u64,
+    words: u32,
+    even: u32,
+}
+
+/// What copies few bytes between pinned memory and the device.
+#[derive(Clone)]
+pub(crate) struct Courier {
+    pub(crate) context: Arc<Context>,
+    pub(crate) function: Function,
+}
+
+impl Courier {
+    /// Enqueues a copy; false when the copy engine should make it.
+    ///
+    /// # Safety
+    /// Both sides have so many bytes that the device may use, until the stream has come past this.
+    unsafe fn copies(&self, from: u64, to: u64, bytes: usize) -> Result<bool, DeviceError> {
+        let whole = [from, to, bytes as u64].map(|number| number.is_multiple_of(WORD as u64));
+        if bytes > FEW_BYTES || whole.contains(&false) {
+            return Ok(false);
+        }
+        let params = TransferParams {
+            from,
+            to,
+            words: (bytes / WORD) as u32,
+            even: u32::from(from.is_multiple_of(16) && to.is_multiple_of(16)),
+        };
+        let grid = Grid::over(bytes.div_ceil(4 * WORD), THREADS);
+        // SAFETY: the struct of the kernel; the caller's promise.
+        unsafe { launch(&self.context, self.function, grid, &params) }?;
+        Ok(true)
+    }
+}
 
 /// Pinned slots in front of one device buffer: the host writes a slot while the last one is still being copied.
 pub(crate) struct CudaStaging {
     slots: Vec<(Pinned, Event)>,
     current: usize,
     device: Buffer,
-    context: Arc<Context>,
+    courier: Courier,
 }
 
 const SLOTS: usize = 3;
 
 impl CudaStaging {
-    pub(crate) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+    pub(crate) fn new(courier: Courier, bytes: usize) -> Result<Self, DeviceError> {
+        let context = &courier.context;
         let slot = || Ok((Pinned::new(context, bytes)?, Event::new(context, false)?));
         Ok(Self {
             slots: (0..SLOTS)
@@ -30,7 +78,7 @@ impl CudaStaging {
                 .collect::<Result<_, DeviceError>>()?,
             current: 0,
             device: allocate(context, bytes, "inputs of a step")?,
-            context: Arc::clone(context),
+            courier,
         })
     }
 }
@@ -44,13 +92,15 @@ impl Staging for CudaStaging {
 
     fn send(&mut self, bytes: usize) -> Result<(), DeviceError> {
         let (pinned, copied) = &self.slots[self.current];
-        let (to, from) = (
-            self.device.address() as sys::CUdeviceptr,
-            pinned.address().cast(),
-        );
+        let (to, from) = (self.device.address() as u64, pinned.address());
         // SAFETY: both sides have at least `bytes` bytes; the pinned side is not written before `copied`.
-        let result = unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.context.stream()) };
-        check(result, "copying inputs")?;
+        unsafe {
+            if !self.courier.copies(from as u64, to, bytes)? {
+                let stream = self.courier.context.stream();
+                let result = sys::cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, stream);
+                check(result, "copying inputs")?;
+            }
+        }
         copied.record()?;
         self.current = (self.current + 1) % SLOTS;
         Ok(())
@@ -65,15 +115,15 @@ impl Staging for CudaStaging {
 pub(crate) struct CudaReadback {
     pinned: Pinned,
     done: Event,
-    context: Arc<Context>,
+    courier: Courier,
 }
 
 impl CudaReadback {
-    pub(crate) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+    pub(crate) fn new(courier: Courier, bytes: usize) -> Result<Self, DeviceError> {
         Ok(Self {
-            pinned: Pinned::new(context, bytes)?,
-            done: Event::new(context, false)?,
-            context: Arc::clone(context),
+            pinned: Pinned::new(&courier.context, bytes)?,
+            done: Event::new(&courier.context, false)?,
+            courier,
         })
     }
 }
@@ -89,17 +139,19 @@ impl Readback for CudaReadback {
         if bytes == 0 {
             return Ok(());
         }
-        let to = self.pinned.address().wrapping_add(offset).cast();
+        let (from, to) = (
+            from.address() as u64,
+            self.pinned.address().wrapping_add(offset),
+        );
         // SAFETY: in bounds (asserted); nobody reads the pinned side before `wait`.
-        let result = unsafe {
-            sys::cuMemcpyDtoHAsync_v2(
-                to,
-                from.address() as sys::CUdeviceptr,
-                bytes,
-                self.context.stream(),
-            )
-        };
-        check(result, "copying results")
+        unsafe {
+            if !self.courier.copies(from, to as u64, bytes)? {
+                let stream = self.courier.context.stream();
+                let result = sys::cuMemcpyDtoHAsync_v2(to.cast(), from, bytes, stream);
+                check(result, "copying results")?;
+            }
+        }
+        Ok(())
     }
 
     fn seal(&mut self) -> Result<(), DeviceError> {

@@ -8,7 +8,7 @@ use ops::{
 };
 use tensor::DType;
 
-use crate::bench::{MEMORY, Matrix, repeated, sync, time, weight};
+use crate::bench::{MEMORY, Matrix, TENSOR, repeated, sync, time, weight};
 use crate::trace;
 
 const PAGE: usize = 64;
@@ -86,6 +86,8 @@ type Cache = (Matrix, Matrix);
 
 struct Step {
     batch: [Matrix; 4],
+    /// New tokens of every sequence.
+    new: usize,
     table: Matrix,
     positions: Matrix,
     slots: Matrix,
@@ -104,23 +106,33 @@ struct Step {
 }
 
 impl Step {
-    fn new(device: &CudaDevice, dims: &Dims, rows: usize, length: usize) -> Self {
-        let pages = length.div_ceil(PAGE);
-        let count: Vec<u32> = (0..=rows as u32).collect();
+    /// Sequences of one length, each with so many new tokens at its end.
+    fn new(
+        device: &CudaDevice,
+        dims: &Dims,
+        (sequences, length): (usize, usize),
+        new: usize,
+    ) -> Self {
+        let (pages, rows) = (length.div_ceil(PAGE), sequences * new);
+        let count: Vec<u32> = (0..=sequences as u32).collect();
+        let starts: Vec<u32> = count.iter().map(|&row| row * new as u32).collect();
         let words = |values: &[u32]| Matrix::ints(device, values);
+        let position = |token: usize| length - new + token % new;
+        let positions: Vec<u32> = (0..rows).map(|token| position(token) as u32).collect();
         let slots: Vec<u32> = (0..rows)
-            .map(|row| (row * pages * PAGE + length - 1) as u32)
+            .map(|token| (token / new * pages * PAGE + position(token)) as u32)
             .collect();
-        let table: Vec<u32> = (0..(rows * pages) as u32).collect();
+        let table: Vec<u32> = (0..(sequences * pages) as u32).collect();
         let bf16 = |cols| Matrix::new(device, rows, cols, DType::BF16);
         let heads = dims.heads;
         Self {
             batch: [
-                words(&count),
-                words(&vec![length as u32; rows]),
-                words(&count[..rows]),
-                Matrix::int_matrix(device, rows, pages, &table),
+                words(&starts),
+                words(&vec![length as u32; sequences]),
+                words(&count[..sequences]),
+                Matrix::int_matrix(device, sequences, pages, &table),
             ],
+            new,
             table: Matrix::floats(
                 device,
                 length,
@@ -128,7 +140,7 @@ impl Step {
                 DType::F32,
                 &repeated(length * heads.dim, 1),
             ),
-            positions: words(&vec![length as u32 - 1; rows]),
+            positions: words(&positions),
             slots: words(&slots),
             norm: Matrix::floats(device, 1, dims.hidden, DType::F32, &vec![1.0; dims.hidden]),
             head_norm: Matrix::floats(device, 1, heads.dim, DType::F32, &vec![1.0; heads.dim]),
@@ -225,7 +237,7 @@ impl Step {
                 table_rows: table_rows.view(),
                 page_table: page_table.view(),
                 page_size: PAGE,
-                max_query: 1,
+                max_query: self.new,
             },
             scale: 1.0 / (heads.dim as f32).sqrt(),
             window: None,
@@ -281,7 +293,7 @@ fn replays(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, leng
         .map(|i| (cache(i), cache(i + 9)))
         .collect();
     let (mut step, first) = (
-        Step::new(device, dims, rows, length),
+        Step::new(device, dims, (rows, length), 1),
         Matrix::random(device, rows, dims.hidden, 3),
     );
     let mut all = |step: &mut Step| {
@@ -318,6 +330,8 @@ fn replays(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, leng
 /// Rows and lengths of steps.
 const FEW: [(usize, usize); 5] = [(1, 1088), (1, 16384), (2, 1088), (4, 1088), (8, 1088)];
 const MANY: [(usize, usize); 4] = [(16, 1088), (32, 1088), (64, 1536), (256, 1536)];
+/// Prompts, their lengths and new tokens.
+const PROMPTS: [(usize, usize, usize); 3] = [(8, 1024, 1024), (1, 1024, 1024), (4, 4096, 2048)];
 
 /// Steps of few rows alone.
 pub(crate) fn few(device: &CudaDevice) -> bool {
@@ -342,22 +356,64 @@ fn measure_all(device: &CudaDevice, steps: &[(usize, usize)]) -> bool {
 pub(crate) fn kernels(device: &CudaDevice) -> bool {
     let dims = &MODELS[0];
     let layers = dims.layers(device);
+    for (outputs, inputs) in dims.shapes() {
+        println!("products of {outputs} × {inputs}");
+        for line in device.describe_products(outputs, inputs) {
+            println!("    {line}");
+        }
+    }
     for (rows, length) in [FEW[0], FEW[4]].into_iter().chain(MANY) {
-        let mut scene = Scene::new(device, dims, rows, length);
-        let us = time(device, 2 * MEASURED, |turn| {
-            scene.run(device, &layers, turn)
-        });
-        println!("{} {rows} rows × {length}: {us:.1} µs a layer", dims.name);
-        if !trace::run(device, 2 * MEASURED, |turn| {
-            scene.run(device, &layers, turn)
-        }) {
+        if !by_kernel(device, dims, &layers, (rows, length), 1) {
             return false;
         }
     }
     true
 }
 
+/// The same of prompts, whole and the second half of twice as long ones, against the time that multiplying takes.
+pub(crate) fn prompts(device: &CudaDevice) -> bool {
+    MODELS.iter().all(|dims| {
+        let layers = dims.layers(device);
+        PROMPTS.iter().all(|&(rows, length, new)| {
+            let heads = dims.heads;
+            let outputs = dims.qkv() + heads.query_width() + 3 * dims.inner;
+            let pairs = new * (2 * length - new) / 2;
+            let flops =
+                2 * rows * new * dims.hidden * outputs + 4 * rows * pairs * heads.query_width();
+            println!("floor {:.1} µs", flops as f64 / TENSOR);
+            by_kernel(device, dims, &layers, (rows, length), new)
+        })
+    })
+}
+
+fn by_kernel(
+    device: &CudaDevice,
+    dims: &Dims,
+    layers: &[Layer],
+    (rows, length): (usize, usize),
+    new: usize,
+) -> bool {
+    let mut scene = Scene::new(device, dims, (rows, length), new);
+    let us = time(device, 2 * MEASURED, |turn| scene.run(device, layers, turn));
+    println!(
+        "{} {rows} rows × {length}, {new} new: {us:.1} µs a layer",
+        dims.name
+    );
+    trace::run(device, 2 * MEASURED, |turn| scene.run(device, layers, turn))
+}
+
 impl Dims {
+    /// Outputs and inputs of a layer's weights.
+    fn shapes(&self) -> [(usize, usize); 4] {
+        let (hidden, inner) = (self.hidden, self.inner);
+        [
+            (self.qkv(), hidden),
+            (hidden, self.heads.query_width()),
+            (2 * inner, hidden),
+            (hidden, inner),
+        ]
+    }
+
     fn qkv(&self) -> usize {
         self.heads.query_width() + 2 * self.heads.kv_width()
     }
@@ -378,12 +434,17 @@ struct Scene<'d> {
 }
 
 impl<'d> Scene<'d> {
-    fn new(device: &CudaDevice, dims: &'d Dims, rows: usize, length: usize) -> Self {
+    fn new(
+        device: &CudaDevice,
+        dims: &'d Dims,
+        (rows, length): (usize, usize),
+        new: usize,
+    ) -> Self {
         let slots = rows * length.div_ceil(PAGE) * PAGE;
         let cache = |seed| Matrix::random(device, slots, dims.heads.kv_width(), seed);
         Self {
             dims,
-            step: Step::new(device, dims, rows, length),
+            step: Step::new(device, dims, (rows, length), new),
             caches: (0..MEASURED as u64)
                 .map(|i| (cache(i), cache(i + 9)))
                 .collect(),
@@ -399,7 +460,7 @@ impl<'d> Scene<'d> {
 }
 
 fn measure(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, length: usize) {
-    let mut scene = Scene::new(device, dims, rows, length);
+    let mut scene = Scene::new(device, dims, (rows, length), 1);
     let us = time(device, 2 * MEASURED, |turn| scene.run(device, layers, turn));
     let heads = dims.heads;
     let weights = 2 * dims.hidden * (dims.qkv() + heads.query_width() + 3 * dims.inner);

@@ -31,7 +31,7 @@ use cuda::{CudaDevice, CudaOptions, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 16] = [
+const PARTS: [(&str, Part); 17] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -45,6 +45,7 @@ const PARTS: [(&str, Part); 16] = [
     ("sanitize", sanitize::run),
     ("layers", layers::run),
     ("few", layers::few),
+    ("prompts", layers::prompts),
     ("kernels", layers::kernels),
     ("ways", ways::run),
     ("profile", profile::run),
@@ -81,6 +82,8 @@ fn main() -> ExitCode {
             .any(|part| matches!(part.0, "sanitize" | "few"))
         {
             8
+        } else if parts.iter().any(|part| part.0 == "prompts") {
+            8192
         } else {
             2048
         },

@@ -22,7 +22,7 @@ fn show(name: &str, rows: usize, bytes: usize, us: f64) {
 }
 
 pub(crate) fn run(device: &CudaDevice) -> bool {
-    for rows in [1, 64, 256, 4096] {
+    for rows in [1, 64, 256, 4096, 8192] {
         norms(device, rows);
         rope(device, rows);
         activation(device, rows);

@@ -15,9 +15,8 @@ constexpr int kMostHeads = 8;
 constexpr int kSteps = kHeadDim / 16;
 // Between heads, so that lanes that write side by side meet different banks.
 constexpr int kHeadStride = kHeadDim + 4;
-// Pairs of neighbouring elements of a head, and parts that are looked at together.
+// Pairs of neighbouring elements of a head.
 constexpr uint32_t kPairs = kHeadDim / 2;
-constexpr int kAtOnce = 8;
 
 struct AttendShared {
     bf16 query[kMostHeads][kHeadDim];
@@ -331,45 +330,42 @@ private:
         send(to + 1, __float_as_uint(second), mail.to_age);
     }
 
-    // Every part adds up some of the results.
-    __device__ void add_up() const {
+    // Every part adds up some of the results: first a thread looks at one pair of one part, then one adds up a pair.
+    __device__ void add_up() {
         const uint32_t all = a.group * kPairs, each = (all + part.parts - 1) / part.parts;
-        const uint32_t begin = (part.number - part.first_number) * each, end = min(begin + each, all);
+        const uint32_t begin = min((part.number - part.first_number) * each, all), count = min(each, all - begin);
+        Merged* seen = reinterpret_cast<Merged*>(found);
+        // Everyone is done with what warps have found.
+        meet(1, kComputing);
 #pragma unroll 1
-        for (uint32_t pair = begin + threadIdx.x; pair < end; pair += kComputing) {
-            const uint32_t head = pair / kPairs, element = pair % kPairs * 2;
-            const size_t first = static_cast<size_t>(part.first_number) * kMostHeads + head;
+        for (uint32_t i = threadIdx.x; i < count * part.parts; i += kComputing) {
+            const uint32_t other = i / count, pair = begin + i % count;
+            const size_t place = static_cast<size_t>(part.first_number + other) * kMostHeads + pair / kPairs;
+            seen[i] = look(place, pair % kPairs * 2);
+        }
+        __syncwarp();
+        meet(1, kComputing);
+#pragma unroll 1
+        for (uint32_t i = threadIdx.x; i < count; i += kComputing) {
             Merged merged;
-#pragma unroll 1
-            for (uint32_t other = 0; other < part.parts; other += kAtOnce) add_some(merged, first, element, other);
-            write(head, element, merged);
+            for (uint32_t other = 0; other < part.parts; ++other) {
+                const Merged& some = seen[other * count + i];
+                merged.add({some.highest, some.total}, some.sum);
+            }
+            write((begin + i) / kPairs, (begin + i) % kPairs * 2, merged);
         }
         __syncwarp();
     }
 
-    __device__ __forceinline__ void add_some(Merged& merged, size_t first, uint32_t element, uint32_t from) const {
-        TwoWords scale[kAtOnce], sum[kAtOnce];
-        const auto look = [&](int i) {
-            const size_t place = first + static_cast<size_t>(min(from + i, part.parts - 1)) * kMostHeads;
-            scale[i].look(a.part_scales + 2 * place);
-            sum[i].look(a.part_sums + place * kHeadDim + element);
-        };
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) look(i);
-        bool waits;
+    // Waits for what a part tells of two elements.
+    __device__ __forceinline__ Merged look(size_t place, uint32_t element) const {
+        TwoWords scale, sum;
         do {
-            waits = false;
-#pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) {
-                if (scale[i].are_of(mail.to_age) && sum[i].are_of(mail.to_age)) continue;
-                look(i);
-                waits = true;
-            }
-        } while (waits);
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-            if (from + i < part.parts) merged.add(floats(scale[i]), floats(sum[i]));
-        }
+            scale.look(a.part_scales + 2 * place);
+            sum.look(a.part_sums + place * kHeadDim + element);
+        } while (!scale.are_of(mail.to_age) || !sum.are_of(mail.to_age));
+        const float2 scales = floats(scale);
+        return {scales.x, scales.y, floats(sum)};
     }
 
     __device__ __forceinline__ static float2 floats(const TwoWords& words) {

@@ -3,9 +3,8 @@
 #include "ring.cuh"
 
 constexpr int kHeadDim = 128;
-// Positions of a stage, and of the shortest part: a stage for every warp.
+// Positions of a stage; parts have some stages, so few that most blocks have a part and none lacks room for weights.
 constexpr int kTile = 32;
-constexpr int kUnit = 256;
 
 struct ChainPart {
     uint32_t head;
@@ -28,8 +27,8 @@ struct ChainPart {
     __device__ __forceinline__ uint32_t stages() const { return (end - begin + kTile - 1) / kTile; }
 };
 
-// Finds part `number`, and how many there are. Sequences are cut by their own length alone, so that a row has the same
-// bits in any company.
+// Finds part `number`, and how many there are. Sequences are cut by their own length and by how many there are, so that
+// no block has two parts where another has none.
 __device__ inline ChainPart find_part(const ChainAttend& a, uint32_t number, uint32_t& count) {
     ChainPart part{};
     uint32_t before = 0;
@@ -37,7 +36,7 @@ __device__ inline ChainPart find_part(const ChainAttend& a, uint32_t number, uin
     for (uint32_t row = 0; row < a.rows; ++row) {
         // Every row has results, or those who wait for them would wait for ever.
         const uint32_t length = max(1u, a.lengths[row]);
-        const uint32_t most = kUnit * a.most_parts, each = max(1u, (length + most - 1) / most) * kUnit;
+        const uint32_t most = kTile * a.most_parts, each = max(1u, (length + most - 1) / most) * kTile;
         const uint32_t parts = (length + each - 1) / each;
         const uint32_t first = before;
         before += parts * a.kv_heads;

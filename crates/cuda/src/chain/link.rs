@@ -19,7 +19,7 @@ pub(super) const MOST_HEADS: usize = 8;
 const HEAD_STRIDE: usize = HEAD + 4;
 /// Positions of a stage.
 const TILE: usize = 32;
-/// Parts of a sequence for all key heads, at most.
+/// Parts of all sequences for all key heads, at most; no fewer than one a sequence and head.
 pub(super) const PARTS: usize = 128;
 /// Results that one link can tell the next.
 pub(super) const MOST_TOLD: usize = 1 << 16;
@@ -145,7 +145,7 @@ impl Link {
             page_size: batch.page_size as u32,
             kv_heads: rope.heads.kv as u32,
             group: rope.heads.group() as u32,
-            most_parts: (PARTS / rope.heads.kv).max(1) as u32,
+            most_parts: (PARTS / (rope.heads.kv * batch.rows())).max(1) as u32,
             run_shift: run(batch.page_size).ilog2(),
             scale: op.scale,
         };

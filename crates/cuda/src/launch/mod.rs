@@ -18,8 +18,9 @@ use crate::module::{Function, Modules};
 
 /// Every kernel by its role, found once at start.
 pub(crate) struct Functions {
-    pub(crate) rms_norm: Function,
-    pub(crate) add_rms_norm: Function,
+    /// For any rows, and for short ones.
+    pub(crate) rms_norm: [Function; 2],
+    pub(crate) add_rms_norm: [Function; 2],
     pub(crate) rope_store_kv: Function,
     pub(crate) resolve_tokens: Function,
     pub(crate) update_pages: Function,
@@ -31,13 +32,20 @@ pub(crate) struct Functions {
     pub(crate) penalise: Function,
     pub(crate) sample: Function,
     pub(crate) log_probs: Function,
+    pub(crate) transfer: Function,
 }
 
 impl Functions {
     pub(crate) fn find(modules: &Modules) -> Result<Self, DeviceError> {
         Ok(Self {
-            rms_norm: modules.find("rms_norm")?,
-            add_rms_norm: modules.find("add_rms_norm")?,
+            rms_norm: [
+                modules.find("rms_norm_any")?,
+                modules.find("rms_norm_short")?,
+            ],
+            add_rms_norm: [
+                modules.find("add_rms_norm_any")?,
+                modules.find("add_rms_norm_short")?,
+            ],
             rope_store_kv: modules.find("rope_store_kv")?,
             resolve_tokens: modules.find("resolve_tokens")?,
             update_pages: modules.find("update_pages")?,
@@ -49,6 +57,7 @@ impl Functions {
             penalise: modules.find("penalise")?,
             sample: modules.find("sample")?,
             log_probs: modules.find("log_probs")?,
+            transfer: modules.find("transfer")?,
         })
     }
 }

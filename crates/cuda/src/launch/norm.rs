@@ -15,6 +15,7 @@ struct NormParams {
     residual_stride: u32,
     out_stride: u32,
     width: u32,
+    rows: u32,
     wide_weight: u32,
     pieces: u32,
     eps: f32,
@@ -22,6 +23,8 @@ struct NormParams {
 
 /// Elements that a thread keeps.
 const ELEMENTS: usize = 16;
+/// Threads of a multiprocessor that normalise at the same time.
+const MOST_THREADS: usize = 1536;
 /// Threads of the largest block.
 const THREADS: usize = 1024;
 
@@ -45,20 +48,36 @@ impl NormParams {
             residual_stride: residual.1 as u32,
             out_stride: out.1 as u32,
             width: x.cols() as u32,
+            rows: x.rows() as u32,
             wide_weight: u32::from(weight.dtype() == DType::F32),
             pieces: u32::from(are_pieces(x.cols(), &[x_at, weight_at, residual, out])),
             eps,
         }
     }
 
-    fn grid(&self, rows: usize) -> Grid {
-        let width = self.width as usize;
+    /// True when a thread keeps one piece.
+    fn is_short(&self) -> bool {
+        self.pieces == 1 && self.width as usize <= 8 * THREADS
+    }
+
+    /// Where there are many rows, a block takes one after the other.
+    fn grid(&self, units: usize) -> Grid {
+        let (width, rows) = (self.width as usize, self.rows as usize);
         assert!(
             width <= ELEMENTS * THREADS,
             "rows of {width} elements are too long to normalise"
         );
-        let units = if self.pieces == 1 { width / 8 } else { width };
-        Grid::line(rows, units.next_multiple_of(32).min(THREADS))
+        let each = if self.pieces == 1 { width / 8 } else { width };
+        let threads = each.next_multiple_of(32).min(THREADS);
+        let blocks = units * (MOST_THREADS / threads);
+        Grid::line(
+            if self.is_short() {
+                rows.min(blocks)
+            } else {
+                rows
+            },
+            threads,
+        )
     }
 }
 
@@ -66,17 +85,19 @@ impl CudaDevice {
     pub(crate) fn launch_rms_norm(&self, op: &RmsNorm<'_>) -> Result<(), OpError> {
         let out = (op.out.address() as u64, op.out.stride());
         let params = NormParams::new(op.x, op.weight, (0, 0), out, op.eps);
-        let grid = params.grid(op.x.rows());
+        let grid = params.grid(self.info.units);
+        let function = self.functions.rms_norm[usize::from(params.is_short())];
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        Ok(unsafe { launch(&self.context, self.functions.rms_norm, grid, &params) }?)
+        Ok(unsafe { launch(&self.context, function, grid, &params) }?)
     }
 
     pub(crate) fn launch_add_rms_norm(&self, op: &AddRmsNorm<'_>) -> Result<(), OpError> {
         let residual = (op.residual.address() as u64, op.residual.stride());
         let out = (op.out.address() as u64, op.out.stride());
         let params = NormParams::new(op.x, op.weight, residual, out, op.eps);
-        let grid = params.grid(op.x.rows());
+        let grid = params.grid(self.info.units);
+        let function = self.functions.add_rms_norm[usize::from(params.is_short())];
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        Ok(unsafe { launch(&self.context, self.functions.add_rms_norm, grid, &params) }?)
+        Ok(unsafe { launch(&self.context, function, grid, &params) }?)
     }
 }

@@ -30,13 +30,15 @@ struct RopeParams {
     fp8: u32,
     wide_norms: u32,
     even: u32,
-    each: u32,
+    turns: u32,
 }
 
-/// Warps in a block; one takes one head of one token.
+/// Warps in a block.
 const WARPS: usize = 8;
-/// Tokens from which on a warp takes four heads.
+/// Tokens from which on a warp that takes whole pieces does so four times.
 const MANY: u32 = 512;
+/// Elements that a warp takes in one turn.
+const AT_ONCE: u32 = 512;
 /// Elements of the widest head.
 const WIDEST: usize = 256;
 
@@ -84,7 +86,7 @@ impl CudaDevice {
             fp8: u32::from(op.cache.dtype() == DType::F8E4M3),
             wide_norms: u32::from(is_wide(op.query_norm)),
             even: 0,
-            each: 1,
+            turns: 1,
         };
         self.launch_heads(params)
     }
@@ -138,12 +140,20 @@ impl CudaDevice {
             (params.value, params.value_stride as usize),
             (params.keys, 0),
             (params.values, 0),
+            (params.table, 0),
+            (params.query_norm, 0),
+            (params.key_norm, 0),
         ];
         let even = matches!(params.head_dim, 64 | 128 | 256) && whole && are_pieces(8, &matrices);
         params.even = u32::from(even);
-        params.each = if even && params.tokens >= MANY { 4 } else { 1 };
+        params.turns = if even && params.tokens >= MANY { 4 } else { 1 };
         let heads = params.query_heads + 2 * params.kv_heads;
-        let warps = (params.tokens * heads.div_ceil(params.each)) as usize;
+        let each = if even {
+            params.turns * AT_ONCE / params.head_dim
+        } else {
+            1
+        };
+        let warps = (params.tokens * heads.div_ceil(each)) as usize;
         let grid = Grid::line(warps.div_ceil(WARPS), WARPS * 32);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         Ok(unsafe { launch(&self.context, self.functions.rope_store_kv, grid, &params) }?)

@@ -9,9 +9,6 @@ use super::{
 };
 use crate::device::ProductChoice;
 
-/// Milliseconds that a small kernel costs, whatever it does.
-const SMALL: f32 = 3e-3;
-
 /// A weight, and the shape of our kernel for its products.
 #[derive(Clone, Copy)]
 pub(crate) enum Fusable<'w> {
@@ -39,7 +36,7 @@ impl Products {
         layout.streams.then_some(Fusable::Plain(layout, variant))
     }
 
-    /// The shape of our kernel, where it and one small kernel less take no longer than cuBLASLt.
+    /// The shape of our kernel, where it takes no longer than cuBLASLt and a small kernel.
     fn plain_fusable(&self, (outputs, inputs): (usize, usize), rows: usize) -> Option<Variant> {
         let shape = Shape {
             outputs,
@@ -51,7 +48,7 @@ impl Products {
         let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         let choice = chosen.get(&shape)?;
         let faster = match self.choice {
-            ProductChoice::Fastest => choice.own <= choice.blas + SMALL,
+            ProductChoice::Fastest => choice.fused <= choice.blas,
             ProductChoice::Own => true,
             ProductChoice::Library => false,
         };

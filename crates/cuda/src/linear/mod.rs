@@ -108,7 +108,9 @@ struct Choice {
     way: Way,
     /// The best shape of our kernel.
     variant: Option<Variant>,
-    /// Milliseconds of our kernel and of cuBLASLt; infinite where there is none.
+    /// Milliseconds of our kernel where it does the work of its neighbours, and of ours and cuBLASLt where it is done
+    /// between them; infinite where there is none.
+    fused: f32,
     own: f32,
     blas: f32,
 }
@@ -142,6 +144,8 @@ pub(crate) struct Products {
     float8: Float8Kernels,
     /// Copies rows; products are timed beside it.
     neighbour: Function,
+    /// Fills a matrix with random numbers.
+    invent: Function,
     choice: ProductChoice,
     chosen: Mutex<BTreeMap<Shape, Choice>>,
 }
@@ -160,6 +164,7 @@ impl Products {
             any: modules.find("linear_any")?,
             float8: Float8Kernels::new(modules, units)?,
             neighbour: modules.find("gather_rows")?,
+            invent: modules.find("invent_weight")?,
             choice,
             chosen: Mutex::default(),
         })
@@ -245,6 +250,7 @@ impl Products {
         let untried = Choice {
             way,
             variant: None,
+            fused: f32::INFINITY,
             own: f32::INFINITY,
             blas: f32::INFINITY,
         };
@@ -285,9 +291,12 @@ impl Products {
                 Way::Stream(variant) => format!("{variant:?}"),
                 Way::Blas(_) => "cuBLASLt".into(),
             };
-            let (own, blas) = (1e3 * choice.own, 1e3 * choice.blas);
+            let [fused, own, blas] = [choice.fused, choice.own, choice.blas].map(|time| 1e3 * time);
             let rows = shape.bucket;
-            format!("{rows:5} rows, {kind:4}: own {own:8.1} µs, cuBLASLt {blas:8.1} µs, {how}")
+            format!(
+                "{rows:5} rows, {kind:4}: fused {fused:8.1} µs, own {own:8.1} µs, cuBLASLt {blas:8.1} µs, {how}, {:?}",
+                choice.variant
+            )
         })
         .collect()
     }
