@@ -176,11 +176,7 @@ impl CudaDevice {
 
     pub(crate) fn upload(&self, bytes: &[u8], what: &'static str) -> Result<Buffer, DeviceError> {
         let buffer = memory::allocate(&self.context, bytes.len(), what)?;
-        self.context.synchronise()?;
-        let to = buffer.address() as sys::CUdeviceptr;
-        // SAFETY: the buffer has as many bytes; the copy is done when the call returns.
-        let result = unsafe { sys::cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), bytes.len()) };
-        check(result, "copying weights")?;
+        memory::fill(&self.context, &buffer, bytes, "copying weights")?;
         Ok(buffer)
     }
 

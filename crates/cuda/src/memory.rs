@@ -45,6 +45,24 @@ pub(crate) fn allocate(
     Ok(unsafe { Buffer::from_raw(address as *mut u8, bytes, Place::Device, release) })
 }
 
+/// Copies values to the beginning of device memory that has room for them; they are there when this returns.
+///
+/// In the order of the stream: a copy outside of it may return before the GPU has the bytes, and kernels do not wait.
+pub(crate) fn fill<T: Copy>(
+    context: &Context,
+    to: &Buffer,
+    values: &[T],
+    doing: &'static str,
+) -> Result<(), DeviceError> {
+    let bytes = size_of_val(values);
+    assert!(bytes <= to.bytes(), "there is room for what is copied");
+    let (to, from) = (to.address() as sys::CUdeviceptr, values.as_ptr().cast());
+    // SAFETY: both sides have so many bytes (asserted), until the stream has been waited for.
+    let result = unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, context.stream()) };
+    check(result, doing)?;
+    context.synchronise()
+}
+
 /// Host memory that the GPU can copy from and to by itself.
 pub(crate) struct Pinned {
     address: *mut u8,

@@ -2,14 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::sys;
 use ops::DeviceError;
 use tensor::Buffer;
 
 use super::{Chain, Link};
 use crate::context::Context;
-use crate::driver::check;
-use crate::memory::allocate;
+use crate::memory::{allocate, fill};
 
 /// The most links of one graph; later ones are chains of their own.
 const MOST_LINKS: usize = 2048;
@@ -91,14 +89,12 @@ impl Recording {
         if links.all.is_empty() {
             return Ok(None);
         }
-        context.synchronise()?;
-        let (to, bytes) = (
-            links.buffer.address() as sys::CUdeviceptr,
-            size_of_val(links.all.as_slice()),
-        );
-        // SAFETY: at most MOST_LINKS links, which the buffer has room for; the copy is done when the call returns.
-        let result = unsafe { sys::cuMemcpyHtoD_v2(to, links.all.as_ptr().cast(), bytes) };
-        check(result, "copying links of chains")?;
+        fill(
+            context,
+            &links.buffer,
+            &links.all,
+            "copying links of chains",
+        )?;
         Ok(Some(links.buffer))
     }
 
