@@ -123,10 +123,15 @@ impl Compute<'_> {
             kv: self.caches,
             wanted: staged.shape.wanted_tokens(staged.indices.view(inputs)),
         };
-        self.model.forward(&step, memory.hidden.reborrow())?;
-        if staged.shape.sampled == 0 {
-            return Ok(());
+        let (shape, hidden) = (staged.shape, memory.hidden.reborrow());
+        if shape.sampled == 0 {
+            return self.model.forward(&step, hidden);
         }
+        if !shape.scores {
+            let logits = memory.logits.reborrow();
+            return self.model.forward_to_logits(&step, hidden, logits);
+        }
+        self.model.forward(&step, hidden)?;
         let rows = match &mut memory.gathered {
             Some(gathered) => {
                 kernels.gather_rows(GatherRows {

@@ -22,6 +22,14 @@ pub trait Model: Send {
         logits: ViewMut<'_>,
     ) -> Result<(), OpError>;
 
+    /// Both at once, where nobody else reads what the layers leave: `hidden` is only the room for it.
+    fn forward_to_logits(
+        &self,
+        step: &Step<'_>,
+        hidden: ViewMut<'_>,
+        logits: ViewMut<'_>,
+    ) -> Result<(), OpError>;
+
     /// Device memory of its weights.
     fn weight_bytes(&self) -> usize;
 }

@@ -177,20 +177,13 @@ impl<'d> Runner<'d> {
         let scope = self.scratch.scope();
         let mut hidden = scope.matrix(wanted, spec.hidden, info.activation);
         let mut logits = scope.matrix(wanted, spec.vocabulary, DType::F32);
-        self.model
-            .forward(&step, hidden.reborrow())
-            .expect("a step that fits");
         if wanted == 0 {
+            self.model.forward(&step, hidden).expect("a step that fits");
             return Vec::new();
         }
         self.model
-            .head(
-                step.kernels,
-                &self.scratch,
-                hidden.view(),
-                logits.reborrow(),
-            )
-            .expect("rows that fit");
+            .forward_to_logits(&step, hidden.reborrow(), logits.reborrow())
+            .expect("a step that fits");
         fetch(self.device, logits.view())
     }
 }

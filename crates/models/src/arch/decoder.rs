@@ -1,5 +1,5 @@
 use checkpoint::WeightSource;
-use ops::{Device, Kernels, OpError};
+use ops::{Device, Kernels, OpError, Weight};
 use tensor::{Buffer, DType, Scratch, View, ViewMut};
 
 use crate::layer::{Attention, Embedding, GatedMlp, Norm, NormedView, Onward, Projection, Stream};
@@ -131,8 +131,8 @@ impl Decoder {
         })
     }
 
-    /// What comes behind so many layers.
-    fn after(&self, layers: usize) -> Onward<'_> {
+    /// What comes behind so many layers; behind the last, `readers` multiply what it leaves.
+    fn after<'a>(&'a self, layers: usize, readers: &'a [Weight]) -> Onward<'a> {
         match self.layers.get(layers) {
             Some(next) => Onward {
                 norm: &next.attention_norm,
@@ -140,7 +140,7 @@ impl Decoder {
             },
             None => Onward {
                 norm: &self.norm,
-                readers: &[],
+                readers,
             },
         }
     }
@@ -151,15 +151,16 @@ impl Decoder {
         step: &Step<'_>,
         stream: &mut Stream<'_>,
         first_layers: &[Layer],
+        readers: &[Weight],
     ) -> Result<(), OpError> {
         let kernels = step.kernels;
         self.embedding
             .forward(kernels, step.ids, stream.residual.reborrow())?;
         let (residual, normed) = (stream.residual.view(), &mut stream.normed.values);
-        let first = self.after(0).norm;
+        let first = self.after(0, readers).norm;
         first.forward(kernels, residual, normed.reborrow())?;
         for (index, layer) in first_layers.iter().enumerate() {
-            layer.forward(step, self.rope(), stream, self.after(index + 1))?;
+            layer.forward(step, self.rope(), stream, self.after(index + 1, readers))?;
         }
         Ok(())
     }
@@ -178,13 +179,13 @@ impl Model for Decoder {
     fn forward(&self, step: &Step<'_>, hidden: ViewMut<'_>) -> Result<(), OpError> {
         let scope = step.scratch.scope();
         let WantedTokens::At(places) = step.wanted else {
-            return self.run(step, &mut Stream::new(hidden, &scope), &self.layers);
+            return self.run(step, &mut Stream::new(hidden, &scope), &self.layers, &[]);
         };
         let (last, earlier) = self.layers.split_last().expect("a decoder has layers");
         let normed = scope.matrix(step.tokens(), self.spec.hidden, step.dtype);
         let mut all = Stream::new(normed, &scope);
-        self.run(step, &mut all, earlier)?;
-        let onward = self.after(self.layers.len());
+        self.run(step, &mut all, earlier, &[])?;
+        let onward = self.after(self.layers.len(), &[]);
         last.forward_wanted(step, self.rope(), (&all, places), hidden, onward)
     }
 
@@ -205,6 +206,22 @@ impl Model for Decoder {
             }
             None => self.embedding.score(kernels, rows, logits),
         }
+    }
+
+    fn forward_to_logits(
+        &self,
+        step: &Step<'_>,
+        mut hidden: ViewMut<'_>,
+        logits: ViewMut<'_>,
+    ) -> Result<(), OpError> {
+        let (Some(head), WantedTokens::All) = (&self.head, step.wanted) else {
+            self.forward(step, hidden.reborrow())?;
+            return self.head(step.kernels, step.scratch, hidden.view(), logits);
+        };
+        let scope = step.scratch.scope();
+        let mut stream = Stream::new(hidden, &scope);
+        self.run(step, &mut stream, &self.layers, head.weights())?;
+        head.forward(step.kernels, stream.normed.view(), logits)
     }
 
     fn weight_bytes(&self) -> usize {
