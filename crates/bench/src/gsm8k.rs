@@ -128,6 +128,7 @@ fn run(given: &Parsed, surroundings: &mut Surroundings<'_>) -> Result<u8, Servin
         pace: Box::new(Burst),
         gate: Some(count("parallel").max(1)),
         stop: StopRules::default(),
+        again: false,
         skip: &|_| false,
     };
     let one = |_: usize| 1;

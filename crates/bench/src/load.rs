@@ -23,8 +23,15 @@ pub struct Load<'a> {
     pub gate: Option<usize>,
     /// Until.
     pub stop: StopRules,
-    /// Rows that are not sent because an earlier run has their records.
+    /// Whether the rows are sent again after the last of them, until a rule ends the load.
+    pub again: bool,
+    /// Places that are not sent because an earlier run has their records.
     pub skip: &'a dyn Fn(usize) -> bool,
+}
+
+/// The row of a place in a load, whose rows may be sent again and again.
+pub(crate) fn row_at(rows: &[Arc<Row>], place: usize) -> &Arc<Row> {
+    &rows[place % rows.len()]
 }
 
 /// Who looks on while a load lasts.
@@ -99,7 +106,10 @@ impl Running<'_, '_> {
         let mut due = self.next_departure();
         loop {
             self.state.now = self.client.clock().now();
-            due = due.filter(|_| !self.ends());
+            // Without anything to leave or to be let in, no rule has anything to end.
+            if (due.is_some() || !self.waiting.is_empty()) && self.ends() {
+                due = None;
+            }
             while let Some(departure) = due
                 && self.is_due(departure)
             {
@@ -127,7 +137,7 @@ impl Running<'_, '_> {
     fn ends(&mut self) -> bool {
         if self.stopped.is_none() {
             self.stopped = self.load.stop.reached(&self.state);
-            if matches!(self.stopped, Some(Stopped::Time | Stopped::Failures)) {
+            if self.is_cut_short() {
                 self.state.pending -= self.waiting.len();
                 self.waiting.clear();
             }
@@ -135,13 +145,23 @@ impl Running<'_, '_> {
         self.stopped.is_some() || self.interrupted
     }
 
+    /// Whether what was due but not sent is not sent any more.
+    fn is_cut_short(&self) -> bool {
+        matches!(self.stopped, Some(Stopped::Time | Stopped::Failures))
+    }
+
     /// When the next row is due; nothing when there are no more or the load is to end.
     fn next_departure(&mut self) -> Option<Departure> {
-        while self.next_row < self.load.rows.len() && (self.load.skip)(self.next_row) {
+        while self.has_rows() && (self.load.skip)(self.next_row) {
             self.next_row += 1;
         }
-        let more = self.next_row < self.load.rows.len() && !self.ends();
+        let more = self.has_rows() && !self.ends();
         more.then(|| self.load.pace.next(&self.state))
+    }
+
+    fn has_rows(&self) -> bool {
+        let rows = self.load.rows.len();
+        self.next_row < rows || (self.load.again && rows > 0)
     }
 
     fn is_due(&self, departure: Departure) -> bool {
@@ -183,7 +203,7 @@ impl Running<'_, '_> {
     }
 
     fn send(&mut self, place: usize, round: usize, due: Due) {
-        let row = Arc::clone(&self.load.rows[place]);
+        let row = Arc::clone(row_at(self.load.rows, place));
         let history = match &row.prompt {
             Prompt::Turns(turns) => {
                 let history = self.histories.entry(place).or_default();
@@ -193,7 +213,8 @@ impl Running<'_, '_> {
             _ => None,
         };
         let output_tokens = row.asked.output_tokens;
-        let adapter = self.load.adapters.get(place).cloned();
+        let adapters = self.load.adapters;
+        let adapter = (!adapters.is_empty()).then(|| Arc::clone(&adapters[place % adapters.len()]));
         let row = (place, row);
         self.client.send(Errand {
             row,
@@ -210,7 +231,10 @@ impl Running<'_, '_> {
         if let Some(Departure::At(moment)) = due {
             longest = longest.min(self.client.clock().until(moment));
         }
-        if let (Some(seconds), Some(_)) = (self.load.stop.seconds, due) {
+        if let (Some(seconds), true) = (
+            self.load.stop.seconds,
+            due.is_some() || !self.waiting.is_empty(),
+        ) {
             let end = self.state.started.plus_seconds(seconds);
             longest = longest.min(self.client.clock().until(end));
         }
@@ -236,7 +260,8 @@ impl Running<'_, '_> {
     fn finished(&mut self, record: RequestRecord, onlooker: &mut dyn Onlooker) {
         self.state.now = self.client.clock().now();
         let (place, next_round) = (record.row, record.round + 1);
-        let more = next_round < self.load.rows[place].rounds() && !self.interrupted;
+        let rounds = row_at(self.load.rows, place).rounds();
+        let more = next_round < rounds && !self.interrupted && !self.is_cut_short();
         if more {
             let history = self.histories.entry(place).or_default();
             history.push(message("assistant", &record.text));

@@ -408,6 +408,7 @@ fn an_interrupt_ends_the_load_and_keeps_what_is_done() {
         pace: Box::new(Burst),
         gate: Some(10),
         stop: bench::stop::StopRules::default(),
+        again: false,
         skip: &|_| false,
     };
     let outcome = bench::load::run(&mut client, load, &mut InterruptAtFive(interrupter));

@@ -328,10 +328,12 @@ fn an_interrupted_run_is_taken_up_where_it_ended() {
 #[test]
 fn the_highest_rate_that_meets_the_objectives_is_found() {
     let bench = Bench::new();
-    let printed = bench.run(
+    let page = bench.path("page.html");
+    let printed = bench.run(&format!(
         "--dataset-name random-ids --random-input-len 4 --random-output-len 2 --num-prompts 40 \
-         --find-max-rate --slo e2el:60000 --request-rate 400 --warmup-requests 0 --records none",
-    );
+         --find-max-rate --slo e2el:60000 --request-rate 0.5 --warmup-requests 0 --records none --duration 0.02 \
+         --plot {page}"
+    ));
     // This server has no limit within reach: the search doubles until it may not go on.
     assert_eq!(printed.code, 0, "{}{}", printed.out, printed.err);
     assert!(
@@ -339,10 +341,67 @@ fn the_highest_rate_that_meets_the_objectives_is_found() {
             .out
             .contains("Highest rate that meets e2el:60000 for 99.0 % of requests:")
     );
+    assert!(std::fs::read_to_string(&page).unwrap().contains("<svg"));
+    assert_eq!(bench.result()["max_rate_interrupted"], json!(false));
     let impossible = bench.run(
         "--dataset-name random-ids --random-input-len 4 --random-output-len 2 --num-prompts 20 \
          --find-max-rate --slo ttft:0.001 --request-rate 0.2 --warmup-requests 0 --records none --duration 0.05",
     );
     assert_eq!(impossible.code, 1);
     assert!(impossible.out.contains("No rate met the objectives."));
+    let short = bench.run(
+        "--dataset-name random-ids --random-input-len 4 --random-output-len 2 --num-prompts 40 \
+         --find-max-rate --slo e2el:60000 --request-rate 400 --warmup-requests 0 --records none",
+    );
+    assert_eq!(short.code, 1);
+    assert!(short.err.contains("give --duration"), "{}", short.err);
+    assert!(!short.out.contains("No rate met"));
+}
+
+#[test]
+fn a_duration_is_filled_however_few_the_rows_are() {
+    let bench = Bench::new();
+    let printed = bench.run(
+        "--dataset-name random-ids --random-input-len 4 --random-output-len 2 --random-range-ratio 1 \
+         --num-prompts 2 --lora-name a b --lora-request-distribution distinct --duration 0.4 --max-concurrency 4 \
+         --warmup-requests 0 --records none",
+    );
+    assert_eq!(printed.code, 0, "{}", printed.err);
+    let result = bench.result();
+    let sent = result["sent"].as_u64().unwrap();
+    // Four at once, each done after six milliseconds or a little more.
+    assert!(sent > 10, "{sent} were sent");
+    assert!(result["duration"].as_f64().unwrap() > 0.35);
+    let bodies = bench.bodies("/generate");
+    assert_eq!(bodies.len() as u64, sent);
+    assert!(bodies.iter().all(|body| body["lora_path"].is_string()));
+}
+
+#[test]
+fn details_are_in_the_result_of_a_strict_run_too() {
+    let bench = Bench::new();
+    let line = format!("{SHARE_GPT} --strict --output-details --warmup-requests 0");
+    assert_eq!(bench.run(&line).code, 0);
+    let result = bench.result();
+    for key in [
+        "input_lens",
+        "output_lens",
+        "ttfts",
+        "scheduled_ttfts",
+        "e2e_latencies",
+        "itls",
+        "generated_texts",
+        "errors",
+    ] {
+        assert_eq!(result[key].as_array().map(Vec::len), Some(6), "{key}");
+    }
+    let outputs = result["output_lens"].as_array().unwrap();
+    for (gaps, output) in result["itls"].as_array().unwrap().iter().zip(outputs) {
+        assert_eq!(
+            gaps.as_array().unwrap().len() as u64 + 1,
+            output.as_u64().unwrap()
+        );
+    }
+    assert!(result["ttfts"][0].as_f64().unwrap() >= 0.005);
+    assert_eq!(result["errors"][0], json!(""));
 }

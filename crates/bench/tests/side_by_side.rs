@@ -184,9 +184,22 @@ fn layout(out: &str) -> Vec<String> {
         .collect()
 }
 
+/// How often figures may be apart before they count as different: the machine may be busy.
+const TRIES: usize = 3;
+
 fn compare(clients: &std::path::Path, release: &str, words: &[&str]) {
-    let (ours, theirs) = (ours(release, words), theirs(clients, release, words));
     let case = format!("{release} {words:?}");
+    let apart = (0..TRIES).map_while(|_| {
+        let (ours, theirs) = (ours(release, words), theirs(clients, release, words));
+        same(&case, &ours, &theirs);
+        apart(&case, &ours, &theirs)
+    });
+    let apart: Vec<String> = apart.collect();
+    assert!(apart.len() < TRIES, "{apart:#?}");
+}
+
+/// What must be equal, whatever the machine does.
+fn same(case: &str, ours: &Seen, theirs: &Seen) {
     assert_eq!(ours.bodies, theirs.bodies, "{case}");
     let (lines, their_lines) = (layout(&ours.out), layout(&theirs.out));
     for (line, their_line) in lines.iter().zip(&their_lines) {
@@ -202,21 +215,23 @@ fn compare(clients: &std::path::Path, release: &str, words: &[&str]) {
     ] {
         assert_eq!(ours.result[key], theirs.result[key], "{case} {key}");
     }
-    // The script's delays are what both must have seen; the machine may be busy, hence the room.
-    for (key, room) in [
+}
+
+/// The first figure that differs by more than noise: the script's delays are what both must have seen.
+fn apart(case: &str, ours: &Seen, theirs: &Seen) -> Option<String> {
+    let bounds = [
         ("median_ttft_ms", 15.0),
         ("median_tpot_ms", 3.0),
         ("median_itl_ms", 3.0),
         ("median_e2e_latency_ms", 40.0),
-    ] {
+    ];
+    bounds.into_iter().find_map(|(key, room)| {
         let value = |seen: &Seen| seen.result[key].as_f64().unwrap();
-        let (ours, theirs) = (value(&ours), value(&theirs));
-        assert!(
-            (ours - theirs).abs() <= room,
-            "{case} {key}: ours {ours}, theirs {theirs}"
-        );
-        println!("{release} {key}: ours {ours:.3}, theirs {theirs:.3}");
-    }
+        let (ours, theirs) = (value(ours), value(theirs));
+        println!("{case} {key}: ours {ours:.3}, theirs {theirs:.3}");
+        let differs = (ours - theirs).abs() > room;
+        differs.then(|| format!("{case} {key}: ours {ours}, theirs {theirs}"))
+    })
 }
 
 #[test]

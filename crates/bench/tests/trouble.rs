@@ -74,6 +74,52 @@ const MISTAKES: &[(&str, u8, &str)] = &[
         "Seed must be between",
     ),
     ("--backend nosuch", 2, "invalid choice"),
+    (
+        "--request-rate 0",
+        2,
+        "expected a number > 0 or inf, got '0'",
+    ),
+    ("--request-rate nan", 2, "expected a number > 0 or inf"),
+    ("--num-prompts -3", 2, "expected a number of at least 0"),
+    (
+        "--random-range-ratio 1.5",
+        2,
+        "expected a share of at most 1, got '1.5'",
+    ),
+    ("--gsp-range-ratio nan", 2, "expected a share of at most 1"),
+    ("--duration 5", 2, "--duration needs a pace"),
+    (
+        "--find-max-rate --slo ttft:1 --resume x",
+        2,
+        "give it without --resume",
+    ),
+    (
+        "--client lmdeploy --strict",
+        2,
+        "does not go with strict measurement",
+    ),
+    ("--client lmdeploy --plot x --multi", 2, "without --multi"),
+    (
+        "--client lmdeploy --multi --request-rate-range 0,4,2",
+        2,
+        "a list of rates, all > 0, got '0,4,2'",
+    ),
+    (
+        "--use-trace-timestamps --strict --dataset-name random-ids",
+        1,
+        "the rows of dataset random-ids have no timestamps",
+    ),
+    (
+        "--dataset-name random-ids --output-file /nowhere/result.jsonl",
+        1,
+        "cannot write /nowhere/result.jsonl: ",
+    ),
+    ("--dataset-name random-ids --plot /", 1, "cannot write /: "),
+    (
+        "--base-url http://nowhere.invalid --dataset-name random-ids --model {data}tokenizer",
+        1,
+        "nowhere.invalid",
+    ),
     ("--max-concurrency x", 2, "invalid int value"),
     ("--ramp 1:2 --dataset-name random-ids", 2, "FROM:TO:SECONDS"),
     (
@@ -164,6 +210,66 @@ fn a_server_that_fails_is_noticed_in_either_mode() {
 }
 
 #[test]
+fn lines_that_the_reference_passes_over_are_told_or_refused() {
+    let bench = Bench::new();
+    let file = bench.path("custom.jsonl");
+    let good = r#"{"conversations": [{"content": "the sea"}, {"content": "is calm and wide"}]}"#;
+    std::fs::write(&file, format!("{good}\nnonsense\n{good}\n{{\n")).unwrap();
+    let line = format!("--dataset-name custom --dataset-path {file} --warmup-requests 0");
+    let printed = bench.run(&line);
+    assert_eq!(printed.code, 0, "{}", printed.err);
+    assert!(
+        printed
+            .err
+            .contains("2 bad lines of the dataset are passed over, the first: dataset ")
+            && printed.err.contains("custom.jsonl line 2: "),
+        "{}",
+        printed.err
+    );
+    assert_eq!(bench.bodies("/generate").len(), 2);
+    let printed = bench.run(&format!("{line} --strict"));
+    assert_eq!(printed.code, 1);
+    assert!(printed.err.contains("custom.jsonl line 2: "));
+    assert_eq!(bench.bodies("/generate").len(), 2, "nothing more is sent");
+}
+
+#[test]
+fn fewer_rows_than_asked_for_are_told_when_it_counts() {
+    let bench = Bench::new();
+    let line = SHARE_GPT.replace("--num-prompts 6", "--num-prompts 6000");
+    assert!(!bench.run(&line).err.contains("were asked for"));
+    let printed = bench.run(&format!("{line} --strict --warmup-requests 0"));
+    assert_eq!(printed.code, 0);
+    assert!(
+        printed
+            .err
+            .contains("rows that can be sent, 6000 were asked for")
+    );
+}
+
+#[test]
+fn too_many_failures_end_what_waits_at_the_gate() {
+    let failing = |request: &Request| {
+        standard(request, &data_text("tokenizer"))
+            .unwrap_or_else(|| Script::whole("503 Service Unavailable", "text/plain", "busy"))
+    };
+    let bench = Bench::with(failing);
+    // All rows are due before the twentieth has failed.
+    let printed = bench.run(
+        "--dataset-name random-ids --random-input-len 4 --random-output-len 2 --num-prompts 500 \
+         --request-rate 1000000 --max-concurrency 1 --stop-failed-share 0.5 --warmup-requests 0",
+    );
+    assert_eq!(printed.code, 1);
+    let sent = bench.result()["sent"].as_u64().unwrap();
+    assert!((20..100).contains(&sent), "{sent} were sent");
+    assert!(
+        printed
+            .err
+            .contains("stopped early: too many requests failed")
+    );
+}
+
+#[test]
 fn a_server_that_dies_half_way_leaves_the_finished_requests() {
     // Rows after the third are cut off.
     let bench = Bench::with(|request| {
@@ -190,6 +296,30 @@ fn a_server_that_dies_half_way_leaves_the_finished_requests() {
     );
     let printed = bench.run(&format!("{SHARE_GPT} --strict --warmup-requests 0"));
     assert_eq!(printed.code, 1);
+}
+
+#[test]
+fn failures_that_the_reference_does_not_tell_are_told_beside_its_table() {
+    let bench = Bench::with(|request| {
+        if request.path == "/generate" && request.number > 4 {
+            return Script::events(milliseconds(1)).reset(milliseconds(2));
+        }
+        answer(request)
+    });
+    let printed = bench.run(&format!(
+        "{SHARE_GPT} --warmup-requests 0 --max-concurrency 1"
+    ));
+    assert_eq!(printed.code, 0, "as the reference ends");
+    assert!(!printed.out.contains("failed"));
+    let told = printed
+        .err
+        .lines()
+        .find(|line| line.contains(" of 6 requests failed and are left out ("));
+    assert!(
+        told.is_some_and(|line| line.ends_with("--strict counts them")),
+        "{}",
+        printed.err
+    );
 }
 
 #[test]

@@ -9,7 +9,12 @@ use std::time::Duration;
 ///
 /// Names are looked up once, so that no lookup is part of any latency.
 pub(crate) fn resolve(base: &Url) -> io::Result<SocketAddr> {
-    let addresses: Vec<SocketAddr> = base.socket_address().to_socket_addrs()?.collect();
+    let addresses = base.socket_address().to_socket_addrs();
+    let named = |error: io::Error| {
+        let reason = format!("{}: {error}", base.authority());
+        io::Error::new(error.kind(), reason)
+    };
+    let addresses: Vec<SocketAddr> = addresses.map_err(named)?.collect();
     let accepts =
         |address: &&SocketAddr| TcpStream::connect_timeout(address, Duration::from_secs(5)).is_ok();
     let first = addresses.first().copied();

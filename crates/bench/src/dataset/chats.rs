@@ -1,6 +1,6 @@
 //! Chat requests from files: recorded requests, and traces of agents.
 
-use super::file::{self, BadLines};
+use super::file;
 use super::{Dataset, DatasetError, Prompt, Row};
 use crate::python_text;
 use crate::vocabulary::Vocabulary;
@@ -21,9 +21,9 @@ pub(super) fn open_ai(
     vocabulary: &Vocabulary,
 ) -> Result<Dataset, DatasetError> {
     let most = if count == 0 { usize::MAX } else { count };
-    let lines: Vec<Map<String, Value>> = file::read_lines(path, most, BadLines::Skip)?;
+    let lines = file::read_good_lines::<Map<String, Value>>(path, most, usize::MAX)?;
     let mut rows = Vec::new();
-    for (place, line) in lines.into_iter().enumerate() {
+    for (place, line) in lines.entries.into_iter().enumerate() {
         let messages = line
             .get("messages")
             .and_then(Value::as_array)
@@ -58,6 +58,7 @@ pub(super) fn open_ai(
     let loaded = format!("Loaded {} OpenAI-format requests", rows.len());
     let mut dataset = Dataset::counted(rows);
     dataset.notes.insert(0, loaded);
+    dataset.passed_over = lines.bad.iter().map(ToString::to_string).collect();
     Ok(dataset)
 }
 

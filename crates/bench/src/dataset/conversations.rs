@@ -1,6 +1,6 @@
 //! Prompt and answer pairs from files of conversations.
 
-use super::file::{self, BadLines};
+use super::file;
 use super::{DatasetError, Row, message};
 use crate::random::PythonRandom;
 use crate::vocabulary::Vocabulary;
@@ -59,12 +59,16 @@ pub(super) fn share_gpt(path: &Path, random: &mut PythonRandom) -> Result<Vec<Pa
     Ok(pairs)
 }
 
-/// A file of one conversation per line, whose turns say `content` or `value`; bad lines are skipped.
-pub(super) fn custom(path: &Path, random: &mut PythonRandom) -> Result<Vec<Pair>, DatasetError> {
-    let conversations: Vec<Conversation> = file::read_lines(path, usize::MAX, BadLines::Skip)?;
+/// A file of one conversation per line, whose turns say `content` or `value`; what is wrong with
+/// bad lines, which are passed over.
+pub(super) fn custom(
+    path: &Path,
+    random: &mut PythonRandom,
+) -> Result<(Vec<Pair>, Vec<String>), DatasetError> {
+    let lines = file::read_good_lines::<Conversation>(path, usize::MAX, usize::MAX)?;
     let says = |turn: Turn| turn.content.or(turn.value).unwrap_or_default();
     let mut pairs = Vec::new();
-    for conversation in conversations {
+    for conversation in lines.entries {
         let mut turns = conversation.turns().into_iter();
         if let (Some(first), Some(second)) = (turns.next(), turns.next()) {
             pairs.push(Pair {
@@ -74,7 +78,7 @@ pub(super) fn custom(path: &Path, random: &mut PythonRandom) -> Result<Vec<Pair>
         }
     }
     random.shuffle(&mut pairs);
-    Ok(pairs)
+    Ok((pairs, lines.bad.iter().map(ToString::to_string).collect()))
 }
 
 /// How pairs become rows.

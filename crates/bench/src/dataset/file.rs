@@ -6,15 +6,6 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// What a bad line of a file does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BadLines {
-    /// It is passed over.
-    Skip,
-    /// It is an error.
-    Refuse,
-}
-
 fn open(path: &Path) -> Result<File, DatasetError> {
     File::open(path)
         .and_then(|file| {
@@ -51,15 +42,30 @@ fn without_line(error: &serde_json::Error) -> String {
     format!("{reason} at column {}", error.column())
 }
 
+/// What the lines of a file hold, and what is wrong with the others.
+pub(super) struct Lines<T> {
+    pub(super) entries: Vec<T>,
+    pub(super) bad: Vec<DatasetError>,
+}
+
 /// One JSON value per line; empty lines are passed over, and no more than `most` are read.
 pub(super) fn read_lines<T: DeserializeOwned>(
     path: &Path,
     most: usize,
-    bad: BadLines,
 ) -> Result<Vec<T>, DatasetError> {
-    let mut entries = Vec::new();
+    let lines = read_good_lines(path, most, 1)?;
+    lines.bad.into_iter().next().map_or(Ok(lines.entries), Err)
+}
+
+/// The same, bad lines passed over; with the given number of them the rest is left unread.
+pub(super) fn read_good_lines<T: DeserializeOwned>(
+    path: &Path,
+    most: usize,
+    most_bad: usize,
+) -> Result<Lines<T>, DatasetError> {
+    let (mut entries, mut bad) = (Vec::new(), Vec::new());
     for (place, line) in BufReader::new(open(path)?).lines().enumerate() {
-        if entries.len() == most {
+        if entries.len() == most || bad.len() == most_bad {
             break;
         }
         let malformed = |reason: String| DatasetError::Malformed {
@@ -73,9 +79,8 @@ pub(super) fn read_lines<T: DeserializeOwned>(
         }
         match serde_json::from_str(&line) {
             Ok(entry) => entries.push(entry),
-            Err(_) if bad == BadLines::Skip => {}
-            Err(error) => return Err(malformed(without_line(&error))),
+            Err(error) => bad.push(malformed(without_line(&error))),
         }
     }
-    Ok(entries)
+    Ok(Lines { entries, bad })
 }

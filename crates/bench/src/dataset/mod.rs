@@ -36,6 +36,8 @@ pub struct Dataset {
     pub rows: Vec<Row>,
     /// Lines for the person who waits.
     pub notes: Vec<String>,
+    /// What is wrong with lines of the file that the reference passes over without a word.
+    pub passed_over: Vec<String>,
     /// What to warm up with, when it is not the first row.
     pub warm_up: Option<Row>,
     /// How many sessions the rows belong to.
@@ -170,15 +172,18 @@ impl Source {
         match self {
             Self::ShareGpt(rules) | Self::Custom(rules) => {
                 rules.check()?;
-                let pairs = match self {
+                let (pairs, passed_over) = match self {
                     Self::Custom(_) => conversations::custom(&path, &mut streams.python)?,
-                    _ => conversations::share_gpt(&path, &mut streams.python)?,
+                    _ => (
+                        conversations::share_gpt(&path, &mut streams.python)?,
+                        Vec::new(),
+                    ),
                 };
-                Ok(Dataset::counted(rules.rows(
-                    pairs,
-                    vocabulary,
-                    self.name(),
-                )?))
+                let rows = rules.rows(pairs, vocabulary, self.name())?;
+                Ok(Dataset {
+                    passed_over,
+                    ..Dataset::counted(rows)
+                })
             }
             Self::Random(rules) => {
                 let lengths = rules.lengths(&mut streams.numpy, vocabulary);
@@ -224,7 +229,7 @@ impl Source {
 pub fn read_json_lines<T: serde::de::DeserializeOwned>(
     path: &Path,
 ) -> Result<Vec<T>, DatasetError> {
-    file::read_lines(path, usize::MAX, file::BadLines::Refuse)
+    file::read_lines(path, usize::MAX)
 }
 
 /// The drawn lengths are told even when the file had too few conversations for them.

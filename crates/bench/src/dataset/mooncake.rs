@@ -1,6 +1,6 @@
 //! Mooncake's traces: when requests came, how long they were, which blocks they shared.
 
-use super::file::{self, BadLines};
+use super::file;
 use super::{Dataset, DatasetError, Row, message};
 use crate::put::put;
 use crate::vocabulary::Vocabulary;
@@ -68,7 +68,7 @@ impl MooncakeRules {
         path: &Path,
         vocabulary: &Vocabulary,
     ) -> Result<Dataset, DatasetError> {
-        let mut records: Vec<Record> = file::read_lines(path, self.count, BadLines::Refuse)?;
+        let mut records: Vec<Record> = file::read_lines(path, self.count)?;
         let Some(first) = records.first() else {
             let reason = "the trace has no lines".to_owned();
             return Err(DatasetError::Empty {

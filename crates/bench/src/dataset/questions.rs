@@ -1,6 +1,6 @@
 //! Files of questions: LongBench v2 and SPEED-Bench.
 
-use super::file::{self, BadLines};
+use super::file;
 use super::{Dataset, DatasetError, Row, message};
 use crate::random::PythonRandom;
 use crate::vocabulary::Vocabulary;
@@ -50,7 +50,7 @@ pub(super) fn long_bench(
             reason,
         });
     }
-    let mut questions: Vec<LongQuestion> = file::read_lines(path, usize::MAX, BadLines::Refuse)?;
+    let mut questions: Vec<LongQuestion> = file::read_lines(path, usize::MAX)?;
     random.shuffle(&mut questions);
     let output = output_tokens.unwrap_or(LONG_BENCH_OUTPUT);
     let mut rows = Vec::new();
@@ -82,7 +82,7 @@ pub(super) fn speed_bench(
     random: &mut PythonRandom,
     vocabulary: &Vocabulary,
 ) -> Result<Dataset, DatasetError> {
-    let questions: Vec<SpeedQuestion> = file::read_lines(path, usize::MAX, BadLines::Refuse)?;
+    let questions: Vec<SpeedQuestion> = file::read_lines(path, usize::MAX)?;
     let wanted =
         |question: &SpeedQuestion| category.is_none() || question.category.as_deref() == category;
     let rows: Vec<Row> = questions

@@ -6,13 +6,15 @@ use crate::random::NumpyRandom;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, Gamma};
+use std::iter::Cycle;
+use std::vec::IntoIter;
 
 /// Where the gaps between arrivals come from.
 pub enum Gaps {
     /// A Poisson process drawn from the reference's stream.
     Exponential(NumpyRandom),
-    /// Gaps of mean one that were drawn before the run; zero when they are used up.
-    Drawn(std::vec::IntoIter<f64>),
+    /// Gaps of mean one that were drawn before the run, from the first again when they are used up.
+    Drawn(Cycle<IntoIter<f64>>),
     /// All alike.
     Constant,
     /// Gamma-distributed: `burstiness` below one clusters arrivals, above one evens them out.

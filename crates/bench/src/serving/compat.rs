@@ -41,6 +41,19 @@ pub(super) fn serve(
              benchmark arguments.",
         );
     }
+    // The reference has no word for them; its table stays as it is.
+    let failed = ran
+        .outcome
+        .records
+        .len()
+        .saturating_sub(report.figures.completed);
+    if failed > 0 && !ran.outcome.interrupted {
+        surroundings.warn(&format!(
+            "warning: {failed} of {} requests failed and are left out ({}); --strict counts them",
+            ran.outcome.records.len(),
+            report.first_failure()
+        ));
+    }
     if options.given.switch("plot-throughput") {
         surroundings.show(&super::sparks::plot(&report.per_second()));
     }
@@ -49,23 +62,22 @@ pub(super) fn serve(
     let info = server_info(&options, &prepared);
     let line = report.line(&options, &ran, info);
     let path = output_file(&options);
-    append(&path, &line.text(Style::Reference))
-        .map_err(|source| ServingError::Output { path, source })?;
-    super::page::write(&options, &prepared, (&ran, &table), surroundings)?;
+    let written = append(&path, &line.text(Style::Reference))
+        .map_err(|source| ServingError::Output { path, source });
+    let run = (ran.outcome.records.as_slice(), rows.as_slice());
+    super::page::write(&options, &prepared, run, &table, surroundings)?;
+    written?;
     if ran.outcome.interrupted {
-        let done = ran
-            .outcome
-            .records
-            .iter()
-            .filter(|record| record.succeeded())
-            .count();
-        surroundings.warn(&format!(
-            "interrupted: {done} of {} requests are done",
-            rows.len()
-        ));
+        surroundings.warn(&interruption(&ran.outcome.records, rows.len()));
         return Ok(130);
     }
     Ok(u8::from(report.figures.completed == 0))
+}
+
+/// What is said of a run that a person ended.
+pub(super) fn interruption(records: &[RequestRecord], rows: usize) -> String {
+    let done = records.iter().filter(|record| record.succeeded()).count();
+    format!("interrupted: {done} of {rows} requests are done")
 }
 
 /// Where the result line goes.
@@ -160,6 +172,15 @@ impl<'a> Report<'a> {
             goodput,
             cache,
         }
+    }
+
+    /// Why the first request that does not count does not.
+    fn first_failure(&self) -> String {
+        let pairs = self.records.iter().zip(&self.seen);
+        let failures = pairs.filter(|(_, seen)| !seen.success);
+        let first = failures.map(|(record, _)| record.failure.as_ref()).next();
+        let words = first.flatten().map(ToString::to_string);
+        words.unwrap_or_else(|| "without a reason".to_owned())
     }
 
     fn per_second(&self) -> (Vec<f64>, Vec<f64>) {

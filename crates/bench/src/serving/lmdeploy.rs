@@ -1,6 +1,6 @@
 //! A run in the manner of the LMDeploy client: no gate, one whole request as warm-up, rows of CSV.
 
-use super::compat::output_file;
+use super::compat::{interruption, output_file};
 use super::error::ServingError;
 use super::live::LiveView;
 use super::options::Options;
@@ -59,7 +59,7 @@ pub(super) fn serve(
         .collect();
     let mut completed = 0;
     for rate in rates {
-        let figures = run(&options, &prepared, &rows, rate, surroundings)?;
+        let (outcome, figures) = run(&options, &prepared, &rows, rate, surroundings)?;
         completed += figures.completed;
         let heading = Heading {
             backend: prepared.backend.name(),
@@ -68,10 +68,18 @@ pub(super) fn serve(
             embedding: false,
             images: false,
         };
-        surroundings.show(&lmdeploy_table(&heading, &figures));
+        let table = lmdeploy_table(&heading, &figures);
+        surroundings.show(&table);
         let path = output_file(&options);
-        append_csv(&path, &HEAD, &cells(&options, rate, &figures))
-            .map_err(|source| ServingError::Output { path, source })?;
+        let written = append_csv(&path, &HEAD, &cells(&options, rate, &figures))
+            .map_err(|source| ServingError::Output { path, source });
+        let run = (outcome.records.as_slice(), rows.as_slice());
+        super::page::write(&options, &prepared, run, &table, surroundings)?;
+        written?;
+        if outcome.interrupted {
+            surroundings.warn(&interruption(&outcome.records, rows.len()));
+            return Ok(130);
+        }
     }
     Ok(u8::from(completed == 0))
 }
@@ -88,6 +96,7 @@ fn rates(options: &Options) -> Result<Vec<f64>, ServingError> {
         .split(',')
         .map(|part| part.trim().parse().ok())
         .collect();
+    let numbers = numbers.filter(|numbers| numbers.iter().all(|number| *number > 0.0));
     match numbers.as_deref() {
         Some([start, stop, step]) if *step > 0.0 => {
             let count = ((stop - start) / step).ceil().max(0.0) as usize;
@@ -97,7 +106,7 @@ fn rates(options: &Options) -> Result<Vec<f64>, ServingError> {
         }
         Some(list) if !list.is_empty() => Ok(list.to_vec()),
         _ => Err(ServingError::Usage(format!(
-            "argument --request-rate-range: expected start,stop,step or a list of rates, got '{text}'"
+            "argument --request-rate-range: expected start,stop,step or a list of rates, all > 0, got '{text}'"
         ))),
     }
 }
@@ -108,7 +117,7 @@ fn run(
     rows: &[Arc<Row>],
     rate: f64,
     surroundings: &mut Surroundings<'_>,
-) -> Result<Figures, ServingError> {
+) -> Result<(LoadOutcome, Figures), ServingError> {
     let mut client = client(options, prepared)?;
     let watch = super::interrupts::watch(client.interrupter(), surroundings.catch_interrupts);
     if !options.given.switch("disable-warmup") {
@@ -135,7 +144,7 @@ fn run(
         release: options.release,
         gap_per_event: true,
     };
-    Ok(figures(
+    let figures = figures(
         &outcome.records,
         &Circumstances {
             view,
@@ -144,7 +153,8 @@ fn run(
             vocabulary: &prepared.vocabulary,
             conversations: false,
         },
-    ))
+    );
+    Ok((outcome, figures))
 }
 
 fn put(
@@ -162,6 +172,7 @@ fn put(
             pace,
             gate: None,
             stop,
+            again: false,
             skip: &|_| false,
         },
         onlooker,

@@ -19,6 +19,8 @@ const CLOSE: f64 = 1.08;
 const MOST_RUNS: usize = 16;
 /// A run lasts about this long, within the dataset's size.
 const SECONDS: f64 = 20.0;
+/// A run that is over sooner says nothing of its rate: no queue has had time to grow.
+const LEAST_SECONDS: f64 = 2.0;
 
 /// What one rate came to.
 struct Trial {
@@ -37,60 +39,113 @@ pub(super) fn search(
 ) -> Result<u8, ServingError> {
     let wanted = options.own.float("attainment").unwrap_or(0.99);
     let template = StrictRun::new(options, prepared, rows.to_vec())?;
-    let first = options
-        .given
-        .float("request-rate")
-        .filter(|rate| rate.is_finite())
-        .unwrap_or(1.0);
-    let mut bounds = Bounds::starting_at(first);
-    let mut best: Option<Trial> = None;
-    let mut trials = Vec::new();
+    let mut bounds = Bounds::starting_at(first_rate(options));
+    let mut found = Found::default();
     for _ in 0..MOST_RUNS {
         let Some(rate) = bounds.next() else { break };
-        let count = ((rate * SECONDS) as usize).clamp(20.min(rows.len()), rows.len());
+        if !options.own.given("duration") && is_over_at_once(rate, rows.len()) {
+            surroundings.warn(&format!(
+                "warning: {} rows last less than {LEAST_SECONDS} s at {rate:.2} req/s, which shows \
+                 nothing: give --duration or more --num-prompts to look beyond",
+                rows.len()
+            ));
+            break;
+        }
         let result = template
-            .at_rate(rate, &rows[..count])
+            .at_rate(rate, trial_rows(rate, rows))
             .execute(surroundings)?;
         if result.interrupted {
-            return Ok(130);
+            found.interrupted = true;
+            break;
         }
         let trial = Trial::of(rate, result, wanted);
         surroundings.say(&trial.words());
-        trials.push(trial.summary());
         bounds.learn(rate, trial.meets);
-        if trial.meets && best.as_ref().is_none_or(|best| best.rate < rate) {
-            best = Some(trial);
-        }
+        found.add(trial);
     }
-    let Some(best) = best else {
-        surroundings.say("No rate met the objectives.");
-        write(options, None, &trials)?;
-        return Ok(1);
-    };
-    surroundings.show(&best.result.table());
-    surroundings.say(&format!(
-        "Highest rate that meets {} for {:.1} % of requests: {:.2} req/s",
-        options
-            .objectives
-            .as_ref()
-            .map(ToString::to_string)
-            .unwrap_or_default(),
-        wanted * 100.0,
-        best.rate,
-    ));
-    write(options, Some(&best), &trials)?;
-    Ok(0)
+    found.conclude(options, prepared, wanted, surroundings)
 }
 
-fn write(options: &Options, best: Option<&Trial>, trials: &[Value]) -> Result<(), ServingError> {
-    let mut line = match best {
-        Some(best) => best.result.line(options),
-        None => ResultLine::default(),
-    };
-    line.add("max_rate", best.map(|best| best.rate));
-    line.add("max_rate_trials", trials.to_vec());
-    let path = super::compat::output_file(options);
-    append(&path, &line.text(Style::Valid)).map_err(|source| ServingError::Output { path, source })
+/// Where the search begins.
+fn first_rate(options: &Options) -> f64 {
+    let given = options.given.float("request-rate");
+    given.filter(|rate| rate.is_finite()).unwrap_or(1.0)
+}
+
+/// Whether a run of so many rows is too short to tell anything of its rate.
+fn is_over_at_once(rate: f64, rows: usize) -> bool {
+    (rows as f64) < rate * LEAST_SECONDS
+}
+
+/// As many rows as fill the time of a run, where there are so many.
+fn trial_rows(rate: f64, rows: &[Arc<Row>]) -> &[Arc<Row>] {
+    let count = ((rate * SECONDS) as usize).clamp(20.min(rows.len()), rows.len());
+    &rows[..count]
+}
+
+/// What a search came to.
+#[derive(Default)]
+struct Found {
+    best: Option<Trial>,
+    trials: Vec<Value>,
+    interrupted: bool,
+}
+
+impl Found {
+    fn add(&mut self, trial: Trial) {
+        self.trials.push(trial.summary());
+        let is_higher = self.best.as_ref().is_none_or(|best| best.rate < trial.rate);
+        if trial.meets && is_higher {
+            self.best = Some(trial);
+        }
+    }
+
+    /// Prints and writes it; what the process returns.
+    fn conclude(
+        &self,
+        options: &Options,
+        prepared: &Prepared,
+        wanted: f64,
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<u8, ServingError> {
+        let written = self.write(options, prepared);
+        match &self.best {
+            Some(best) => {
+                let table = best.result.table();
+                surroundings.show(&table);
+                let objectives = options.objectives.as_ref().map(ToString::to_string);
+                surroundings.say(&format!(
+                    "Highest rate that meets {} for {:.1} % of requests: {:.2} req/s",
+                    objectives.unwrap_or_default(),
+                    wanted * 100.0,
+                    best.rate,
+                ));
+                super::page::write_strict(options, prepared, (&best.result, &table), surroundings)?;
+            }
+            None if self.trials.is_empty() => {}
+            None => surroundings.say("No rate met the objectives."),
+        }
+        written?;
+        if self.interrupted {
+            let trials = self.trials.len();
+            surroundings.warn(&format!("interrupted after {trials} rates"));
+            return Ok(130);
+        }
+        Ok(u8::from(self.best.is_none()))
+    }
+
+    fn write(&self, options: &Options, prepared: &Prepared) -> Result<(), ServingError> {
+        let mut line = match &self.best {
+            Some(best) => best.result.line(options, prepared),
+            None => ResultLine::default(),
+        };
+        line.add("max_rate", self.best.as_ref().map(|best| best.rate));
+        line.add("max_rate_trials", self.trials.clone());
+        line.add("max_rate_interrupted", self.interrupted);
+        let path = super::compat::output_file(options);
+        append(&path, &line.text(Style::Valid))
+            .map_err(|source| ServingError::Output { path, source })
+    }
 }
 
 impl Trial {
@@ -185,6 +240,12 @@ mod tests {
             );
             assert!(runs <= MOST_RUNS, "{first}: {runs} runs");
         }
+    }
+
+    #[test]
+    fn rates_that_the_rows_do_not_last_for_are_not_tried() {
+        assert!(!is_over_at_once(10.0, 20));
+        assert!(is_over_at_once(10.1, 20));
     }
 
     #[test]

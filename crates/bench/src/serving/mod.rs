@@ -5,12 +5,14 @@
 
 mod calendar;
 mod compat;
+mod details;
 mod error;
 mod interrupts;
 mod live;
 mod lmdeploy;
 mod max_rate;
 mod options;
+mod outputs;
 mod page;
 mod prepare;
 mod profile;

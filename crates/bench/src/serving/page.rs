@@ -4,30 +4,31 @@ use super::error::ServingError;
 use super::options::Options;
 use super::prepare::Prepared;
 use super::provenance::{dataset_digest, provenance};
-use super::run::Ran;
 use super::strict_result::StrictResult;
 use super::surroundings::Surroundings;
+use crate::dataset::Row;
 use crate::measure::strict::StrictFigures;
 use crate::measure::timing::Timing;
 use crate::page::{PageContent, page};
 use crate::record::RequestRecord;
 use serde_json::Value;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Writes the page of a run in the reference's manner, when it is asked for.
 pub(super) fn write(
     options: &Options,
     prepared: &Prepared,
-    (ran, table): (&Ran, &str),
+    (records, rows): (&[RequestRecord], &[Arc<Row>]),
+    table: &str,
     surroundings: &mut Surroundings<'_>,
 ) -> Result<(), ServingError> {
     let Some(path) = options.own.text("plot") else {
         return Ok(());
     };
-    let records = &ran.outcome.records;
     let objectives = options.objectives.as_ref();
     let figures = StrictFigures::of(records, prepared.backend, &prepared.vocabulary, objectives);
-    let facts = provenance(options, prepared, &dataset_digest(&[]));
+    let facts = provenance(options, prepared, &dataset_digest(rows));
     let warnings: Vec<String> = figures
         .failures
         .iter()

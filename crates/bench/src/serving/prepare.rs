@@ -42,6 +42,7 @@ pub(super) fn prepare(
     surroundings: &mut Surroundings<'_>,
 ) -> Result<Prepared, ServingError> {
     let backend = backend(options)?;
+    super::outputs::check(options)?;
     if options.imitated == Imitated::Sglang {
         let echo = format!("benchmark_args={}", options.echo());
         surroundings.say(&echo);
@@ -84,6 +85,7 @@ pub(super) fn prepare(
     for note in &dataset.notes {
         surroundings.say(note);
     }
+    tell_of_bad_lines(options, &dataset, surroundings)?;
     if dataset.rows.is_empty() {
         return Err(ServingError::Refused(format!(
             "dataset {}: no row is left to send",
@@ -352,6 +354,25 @@ fn find_vocabulary(
     };
     let vocabulary = (surroundings.tokenizers)(&name)?;
     Ok((name, vocabulary))
+}
+
+/// The reference passes over lines it cannot read: that is told, and where figures count, refused.
+fn tell_of_bad_lines(
+    options: &Options,
+    dataset: &Dataset,
+    surroundings: &mut Surroundings<'_>,
+) -> Result<(), ServingError> {
+    let Some(first) = dataset.passed_over.first() else {
+        return Ok(());
+    };
+    if options.strict {
+        return Err(ServingError::Refused(first.clone()));
+    }
+    let count = dataset.passed_over.len();
+    surroundings.warn(&format!(
+        "warning: {count} bad lines of the dataset are passed over, the first: {first}"
+    ));
+    Ok(())
 }
 
 fn custom_headers(options: &Options) -> Vec<(String, String)> {

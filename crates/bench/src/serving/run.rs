@@ -183,6 +183,7 @@ fn warm_up(
         pace: Box::new(Burst),
         gate,
         stop: StopRules::default(),
+        again: false,
         skip: &|_| false,
     };
     let outcome = load::run(client, load, &mut Silence);
@@ -273,6 +274,7 @@ fn put_load(
         pace: schedule.pace,
         gate: schedule.gate,
         stop: StopRules::default(),
+        again: false,
         skip: &|_| false,
     };
     if options.given.switch("print-requests") {

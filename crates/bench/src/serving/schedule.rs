@@ -46,7 +46,7 @@ impl Schedule {
             }
         }
         let gaps = if skewed {
-            Gaps::Drawn(gaps.into_iter())
+            Gaps::Drawn(gaps.into_iter().cycle())
         } else {
             Gaps::Exponential(streams.numpy)
         };
@@ -67,10 +67,7 @@ fn pace(
     gate: Option<usize>,
     gaps: Gaps,
 ) -> (Box<dyn Pace>, Option<f64>) {
-    let traced =
-        options.imitated == Imitated::Sglang && options.given.switch("use-trace-timestamps");
-    let shown = (!traced).then_some(rate);
-    if follows_trace(options, rows, traced) {
+    if follows_trace(options, rows) {
         let slowdown = options
             .given
             .float("mooncake-slowdown-factor")
@@ -79,18 +76,11 @@ fn pace(
             .iter()
             .map(|row| row.timestamp.unwrap_or_default())
             .collect();
+        let shown = (!options.strict && !is_traced(options)).then_some(rate);
         return (Box::new(Replay::trace(&moments, slowdown)), shown);
     }
-    if let Some((from, to, over)) = ramp(options) {
-        return (Box::new(Ramp::new(from, to, over, gaps)), Some(to));
-    }
-    if !(rate.is_finite() && rate > 0.0) {
-        let pace: Box<dyn Pace> = match gate {
-            Some(concurrency) if options.strict => Box::new(Closed { concurrency }),
-            _ => Box::new(Burst),
-        };
-        return (pace, shown);
-    }
+    // The reference calls a run traced that is not.
+    let shown = (options.strict || !is_traced(options)).then_some(rate);
     let seed = options.seed().unwrap_or_default();
     let gaps = match options.own.text("pace") {
         Some("constant") => Gaps::Constant,
@@ -100,6 +90,16 @@ fn pace(
         }
         _ => gaps,
     };
+    if let Some((from, to, over)) = ramp(options) {
+        return (Box::new(Ramp::new(from, to, over, gaps)), Some(to));
+    }
+    if !rate.is_finite() {
+        let pace: Box<dyn Pace> = match gate {
+            Some(concurrency) if options.strict => Box::new(Closed { concurrency }),
+            _ => Box::new(Burst),
+        };
+        return (pace, shown);
+    }
     let drift = if options.strict {
         Drift::Absolute
     } else {
@@ -108,12 +108,20 @@ fn pace(
     (Box::new(Arrivals::new(rate, gaps, drift)), shown)
 }
 
-/// Traces are followed where the reference follows them, and in strict mode wherever there is one.
-fn follows_trace(options: &Options, rows: &[Arc<Row>], traced: bool) -> bool {
+/// Whether the moments of a trace are asked for.
+fn is_traced(options: &Options) -> bool {
+    options.imitated == Imitated::Sglang && options.given.switch("use-trace-timestamps")
+}
+
+/// Traces are followed where the reference follows them, and in strict mode wherever there is one,
+/// unless a rate is to be found or to change.
+pub(super) fn follows_trace(options: &Options, rows: &[Arc<Row>]) -> bool {
     let has_moments = rows.first().is_some_and(|row| row.timestamp.is_some());
     let mooncake = options.given.text("dataset-name") == Some("mooncake");
     let reference = mooncake && options.given.text("backend") == Some("sglang");
-    has_moments && (reference || (options.strict && (traced || mooncake)))
+    let rated = options.own.switch("find-max-rate") || options.own.given("ramp");
+    let strict = options.strict && (is_traced(options) || mooncake);
+    has_moments && !rated && (reference || strict)
 }
 
 /// The two rates and the seconds of `--ramp`.

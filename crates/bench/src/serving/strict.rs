@@ -12,13 +12,13 @@ use super::progress::{ProgressBar, Silence};
 use super::provenance::{dataset_digest, provenance};
 use super::record_file::{self, RecordFile, Recorded, RunIdentity};
 use super::run::{client, flush, server_info, threads};
-use super::schedule::{Schedule, ramp};
+use super::schedule::{Schedule, follows_trace, ramp};
 use super::strict_result::StrictResult;
 use super::surroundings::Surroundings;
 use super::warm_up::{WarmUp, warm_up};
 use crate::client::Client;
 use crate::dataset::Row;
-use crate::load::{self, Load, LoadOutcome, Onlooker};
+use crate::load::{self, Load, LoadOutcome, Onlooker, row_at};
 use crate::measure::own::ClientHealth;
 use crate::measure::strict::StrictFigures;
 use crate::record::RequestRecord;
@@ -29,6 +29,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Datasets whose size other options tell.
+const GENERATED: [&str; 3] = ["generated-shared-prefix", "mooncake", "agentic-trace"];
+
+fn dataset_name(options: &Options) -> &str {
+    options.given.text("dataset-name").unwrap_or_default()
+}
 
 /// Runs the benchmark; what the process returns.
 pub(super) fn serve(
@@ -47,6 +54,19 @@ pub(super) fn serve(
         .cloned()
         .map(Arc::new)
         .collect();
+    let asked = options.count("num-prompts").unwrap_or(0) as usize;
+    if rows.len() < asked && !GENERATED.contains(&dataset_name(&options)) {
+        let given = rows.len();
+        surroundings.warn(&format!(
+            "warning: the dataset has {given} rows that can be sent, {asked} were asked for"
+        ));
+    }
+    if options.given.switch("use-trace-timestamps") && rows[0].timestamp.is_none() {
+        return Err(ServingError::Refused(format!(
+            "--use-trace-timestamps: the rows of dataset {} have no timestamps",
+            dataset_name(&options)
+        )));
+    }
     if options.own.switch("find-max-rate") {
         return max_rate::search(&options, &prepared, &rows, surroundings);
     }
@@ -68,7 +88,7 @@ fn conclude(
         surroundings.warn(&format!("warning: {warning}"));
     }
     let path = output_file(options);
-    let written = append(&path, &result.line(options).text(Style::Valid))
+    let written = append(&path, &result.line(options, prepared).text(Style::Valid))
         .map_err(|source| ServingError::Output { path, source });
     super::page::write_strict(options, prepared, (&result, &table), surroundings)?;
     written?;
@@ -76,10 +96,10 @@ fn conclude(
         return Err(trouble);
     }
     if result.interrupted {
-        let waiting = result.total_rows - result.figures.sent.min(result.total_rows);
         surroundings.warn(&format!(
-            "interrupted: {} requests are done, {waiting} were not sent{}",
+            "interrupted: {} requests are done{}{}",
             result.figures.completed,
+            result.not_sent(),
             result.resume_hint(),
         ));
         return Ok(130);
@@ -184,11 +204,10 @@ impl<'a> StrictRun<'a> {
 
     /// Warm-up, cache, load, figures.
     pub(super) fn execute(
-        mut self,
+        self,
         surroundings: &mut Surroundings<'_>,
     ) -> Result<StrictResult, ServingError> {
         let options = self.options;
-        self.repeat_rows();
         let schedule = Schedule::at(
             options,
             &self.rows,
@@ -227,24 +246,6 @@ impl<'a> StrictRun<'a> {
             (info_before, info_after),
             record_trouble,
         ))
-    }
-
-    /// With a duration, the dataset is sent again and again.
-    fn repeat_rows(&mut self) {
-        let Some(seconds) = self.options.own.float("duration") else {
-            return;
-        };
-        let enough = match self.rate {
-            rate if rate.is_finite() => (rate * seconds * 1.5) as usize + 100,
-            _ => self.rows.len() * 100,
-        };
-        self.rows = self
-            .rows
-            .iter()
-            .cycle()
-            .take(enough.max(self.rows.len()))
-            .cloned()
-            .collect();
     }
 
     /// Brings the prefix cache into the state that is asked for.
@@ -293,6 +294,7 @@ impl<'a> StrictRun<'a> {
             pace: Box::new(crate::pace::Closed { concurrency: 16 }),
             gate: None,
             stop: StopRules::default(),
+            again: false,
             skip: &|_| false,
         };
         load::run(client, load, &mut Silence);
@@ -315,7 +317,7 @@ impl<'a> StrictRun<'a> {
         file: Option<&mut RecordFile>,
         surroundings: &mut Surroundings<'_>,
     ) -> LoadOutcome {
-        let rounds = |row: usize| self.rows[row].rounds();
+        let rounds = |place: usize| row_at(&self.rows, place).rounds();
         let done: BTreeSet<usize> = record_file::finished_rows(&self.earlier, rounds);
         let own = &self.options.own;
         let load = Load {
@@ -328,7 +330,9 @@ impl<'a> StrictRun<'a> {
                 seconds: own.float("duration"),
                 failed_share: own.float("stop-failed-share"),
             },
-            skip: &|row| done.contains(&row),
+            // A time is filled; a trace is not told twice.
+            again: own.given("duration") && !follows_trace(self.options, &self.rows),
+            skip: &|place| done.contains(&place),
         };
         let onlook = |inner: &mut dyn Onlooker, client: &mut Client, load| {
             load::run(client, load, &mut Recorded { file, inner })
@@ -341,7 +345,7 @@ impl<'a> StrictRun<'a> {
         let total = if timed {
             0
         } else {
-            self.rows.len() - done.len()
+            self.rows.len().saturating_sub(done.len())
         };
         if let Some(mut view) = LiveView::wanted(self.options, surroundings, total, client) {
             let outcome = onlook(&mut view, client, load);
@@ -385,7 +389,7 @@ impl<'a> StrictRun<'a> {
             provenance: provenance(options, prepared, &self.identity.dataset),
             backend: prepared.backend,
             resumed,
-            total_rows: self.rows.len(),
+            total_rows: (!options.own.given("duration")).then_some(self.rows.len()),
             interrupted: outcome.interrupted,
             stopped: outcome.stopped,
             record_file: self.records,

@@ -1,7 +1,9 @@
 //! What a strict run came to: its table, its warnings, its result line.
 
+use super::details;
 use super::error::ServingError;
 use super::options::Options;
+use super::prepare::Prepared;
 use super::strict::CacheState;
 use super::warm_up::WarmUp;
 use crate::client::Backend;
@@ -38,7 +40,8 @@ pub(super) struct StrictResult {
     pub(super) backend: Backend,
     /// Records taken over from an interrupted run.
     pub(super) resumed: usize,
-    pub(super) total_rows: usize,
+    /// How many requests there were to be, where that was known.
+    pub(super) total_rows: Option<usize>,
     pub(super) interrupted: bool,
     pub(super) stopped: Option<Stopped>,
     pub(super) record_file: Option<PathBuf>,
@@ -56,6 +59,14 @@ impl StrictResult {
             embedding: self.backend.is_embedding(),
         };
         strict_table(&heading, &self.figures, &self.health)
+    }
+
+    /// What an interrupted run left out.
+    pub(super) fn not_sent(&self) -> String {
+        let left = self
+            .total_rows
+            .map(|rows| rows.saturating_sub(self.figures.sent));
+        left.map_or_else(String::new, |left| format!(", {left} were not sent"))
     }
 
     /// How to go on with an interrupted run.
@@ -123,7 +134,7 @@ impl StrictResult {
         warnings
     }
 
-    pub(super) fn line(&self, options: &Options) -> ResultLine {
+    pub(super) fn line(&self, options: &Options, prepared: &Prepared) -> ResultLine {
         let mut line = ResultLine::default();
         line.add("mode", "strict");
         line.add("tag", options.given.text("tag").map(str::to_owned));
@@ -148,6 +159,9 @@ impl StrictResult {
             json!({ "before": self.server.0, "after": self.server.1 }),
         );
         line.add("warnings", self.warnings());
+        if options.given.switch("output-details") {
+            details::add(&mut line, &self.records, prepared);
+        }
         line
     }
 

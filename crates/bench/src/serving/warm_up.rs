@@ -113,6 +113,7 @@ fn round(shapes: &[Arc<Row>], gate: Option<usize>, client: &mut Client) -> LoadO
         pace: Box::new(Burst),
         gate,
         stop: StopRules::default(),
+        again: false,
         skip: &|_| false,
     };
     load::run(client, load, &mut Silence)

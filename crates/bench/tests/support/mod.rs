@@ -90,6 +90,7 @@ pub(crate) fn drive(
         pace,
         gate,
         stop: StopRules::default(),
+        again: false,
         skip: &|_| false,
     };
     ::bench::load::run(client, load, &mut Nobody)
@@ -131,6 +132,14 @@ pub(crate) fn run_with(
     main: impl Fn(&[String], &mut Surroundings<'_>) -> u8,
     words: &[&str],
 ) -> Printed {
+    run_in(main, words, false)
+}
+
+fn run_in(
+    main: impl Fn(&[String], &mut Surroundings<'_>) -> u8,
+    words: &[&str],
+    catch_interrupts: bool,
+) -> Printed {
     let (out, err) = (Captured::default(), Captured::default());
     let mut surroundings = Surroundings {
         openai_api_key: None,
@@ -141,7 +150,7 @@ pub(crate) fn run_with(
         out: Box::new(out.clone()),
         err: Box::new(err.clone()),
         terminal: false,
-        catch_interrupts: false,
+        catch_interrupts,
     };
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let code = main(&words, &mut surroundings);
@@ -155,4 +164,9 @@ pub(crate) fn run_with(
 /// Runs `bench serving` with these words.
 pub(crate) fn serve(words: &[&str]) -> Printed {
     run_with(::bench::serving::main, words)
+}
+
+/// The same, ended by an interrupt of this process.
+pub(crate) fn interruptible(words: &[&str]) -> Printed {
+    run_in(::bench::serving::main, words, true)
 }

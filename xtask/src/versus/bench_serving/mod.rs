@@ -1,10 +1,12 @@
 //! Our serving benchmark against the reference's Python clients: what the client itself costs.
 //!
 //! All clients put the same loads on the same scripted server, one after another on an idle machine.
-//! What a client needs to start is measured apart, with a load of one request, and taken off.
+//! What a client needs to start is measured apart, with a load of one request, and taken off. Beside
+//! the clients stands a bare reader, which shows what of their cost is the kernel's.
 
 mod contender;
 mod load;
+mod process;
 mod table;
 
 use std::fmt::Write as _;
@@ -64,7 +66,7 @@ fn build(root: &Path) -> anyhow::Result<()> {
     let built = Command::new("cargo")
         .args(["build", "--release", "-p", "bench"])
         .args(["--example", "bench_serving", "-p", "testkit"])
-        .args(["--bin", "scripted-server"])
+        .args(["--bin", "scripted-server", "--bin", "bare-reader"])
         .current_dir(root)
         .status()?;
     ensure!(built.success(), "the benchmark does not build");

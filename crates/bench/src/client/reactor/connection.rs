@@ -135,17 +135,24 @@ impl Connection {
     }
 
     /// Takes in received bytes; whether the answer is now whole.
-    pub(super) fn received(&mut self, bytes: &[u8], at: Nanos) -> Result<bool, Over> {
+    ///
+    /// What is encrypted is opened into `plain`, which is overwritten.
+    pub(super) fn received(
+        &mut self,
+        bytes: &[u8],
+        plain: &mut Vec<u8>,
+        at: Nanos,
+    ) -> Result<bool, Over> {
         let Some(session) = &mut self.session else {
             return self.answered(bytes, at);
         };
-        let mut plain = Vec::with_capacity(bytes.len());
-        let opened = session.open(bytes, &mut plain);
+        plain.clear();
+        let opened = session.open(bytes, plain);
         if !session.is_handshaking() {
             self.times.connected.get_or_insert(at);
         }
         let (is_handshaking, is_closed) = (session.is_handshaking(), session.is_closed());
-        if !plain.is_empty() && self.answered(&plain, at)? {
+        if !plain.is_empty() && self.answered(plain, at)? {
             return Ok(true);
         }
         self.times.newest = at;

@@ -5,6 +5,9 @@
 //! remains of an answer is a few bytes per token. How late the thread was is measured on every read.
 
 mod connection;
+mod endings;
+mod event_loop;
+mod exchanges;
 mod worker;
 
 pub(super) use worker::{Job, Note, Worker};

@@ -87,8 +87,11 @@ impl Options {
             objectives: None,
         };
         options.objectives = options.read_objectives()?;
-        if imitated == Imitated::Sglang {
-            options.check()?;
+        options.check_rate()?;
+        options.check_lengths()?;
+        match imitated {
+            Imitated::Sglang => options.check()?,
+            Imitated::Lmdeploy => options.check_lmdeploy()?,
         }
         Ok(options)
     }
@@ -151,6 +154,69 @@ impl Options {
             .map_err(|error| ServingError::Usage(format!("argument {option}: {error}")))
     }
 
+    fn check_rate(&self) -> Result<(), ServingError> {
+        match self.given.float("request-rate") {
+            // The reference divides by it.
+            Some(rate) if rate.is_nan() || rate <= 0.0 => Err(ServingError::Usage(format!(
+                "argument --request-rate: expected a number > 0 or inf, got '{rate}'"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the reference's generators refuse in the middle of their work.
+    fn check_lengths(&self) -> Result<(), ServingError> {
+        let sglang = self.imitated == Imitated::Sglang;
+        let shares: &[&str] = if sglang {
+            &["random-range-ratio", "gsp-range-ratio"]
+        } else {
+            &["random-range-ratio"]
+        };
+        for name in shares {
+            if let Some(share) = self.given.float(name)
+                && (share.is_nan() || share > 1.0)
+            {
+                return Err(ServingError::Usage(format!(
+                    "argument --{name}: expected a share of at most 1, got '{share}'"
+                )));
+            }
+        }
+        let lengths: &[&str] = if sglang {
+            &[
+                "num-prompts",
+                "random-input-len",
+                "random-output-len",
+                "gsp-system-prompt-len",
+                "gsp-question-len",
+                "gsp-output-len",
+                "warmup-requests",
+            ]
+        } else {
+            &["num-prompts", "random-input-len", "random-output-len"]
+        };
+        for name in lengths {
+            if let Some(length) = self.given.integer(name)
+                && length < 0
+            {
+                return Err(ServingError::Usage(format!(
+                    "argument --{name}: expected a number of at least 0, got '{length}'"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_lmdeploy(&self) -> Result<(), ServingError> {
+        let refuse = |reason: &str| Err(ServingError::Usage(reason.to_owned()));
+        if self.strict {
+            return refuse("--client lmdeploy does not go with strict measurement");
+        }
+        if self.own.given("plot") && self.given.switch("multi") {
+            return refuse("--plot shows one run: give it without --multi");
+        }
+        Ok(())
+    }
+
     /// What the reference's parser refuses beyond single values.
     fn check(&self) -> Result<(), ServingError> {
         let given = &self.given;
@@ -189,10 +255,29 @@ impl Options {
         }
     }
 
+    /// Whether anything but the number of rows limits what is sent at once.
+    fn has_pace(&self) -> bool {
+        let given = &self.given;
+        given.float("request-rate").is_some_and(f64::is_finite)
+            || self.count("max-concurrency").is_some_and(|most| most > 0)
+            || given.switch("use-trace-timestamps")
+            || given.text("dataset-name") == Some("mooncake")
+            || self.own.given("ramp")
+            || self.own.switch("find-max-rate")
+    }
+
     fn check_own(&self) -> Result<(), ServingError> {
         let refuse = |reason: &str| Err(ServingError::Usage(reason.to_owned()));
         if self.own.switch("find-max-rate") && self.objectives.is_none() {
             return refuse("--find-max-rate needs objectives: give --slo");
+        }
+        if self.own.switch("find-max-rate") && self.own.given("resume") {
+            return refuse("--find-max-rate begins anew: give it without --resume");
+        }
+        if self.own.given("duration") && !self.has_pace() {
+            return refuse(
+                "--duration needs a pace: give --request-rate, --ramp or --max-concurrency",
+            );
         }
         if self.own.text("pace") == Some("gamma") && self.own.float("burstiness").is_none() {
             return refuse("--pace gamma needs --burstiness");
