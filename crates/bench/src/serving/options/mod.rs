@@ -1,6 +1,7 @@
 //! Command lines of the serving benchmark.
 
 mod own;
+mod prefixes;
 mod table;
 
 use super::error::ServingError;
@@ -58,6 +59,7 @@ impl Options {
             Some("lmdeploy") => Imitated::Lmdeploy,
             _ => Imitated::Sglang,
         };
+        let (release, layout) = manner(&own)?;
         let mut given = match imitated {
             Imitated::Sglang => Command {
                 program: "peregrine bench serving",
@@ -65,14 +67,13 @@ impl Options {
                 positionals: &[],
                 groups: table::GROUPS,
             }
-            .parse(&rest)?,
+            .parse(&prefixes::spelled_out(&rest, release))?,
             Imitated::Lmdeploy => flags::parse(table::LMDEPLOY, &rest)?,
         };
         if !given.words().is_empty() {
             let words = given.words().to_vec();
             return Err(flags::FlagError::UnexpectedWords { words }.into());
         }
-        let (release, layout) = manner(&own)?;
         if !given.given("seed") {
             given.set("seed", Value::Integer(release.seed().into()));
         }
@@ -98,15 +99,9 @@ impl Options {
 
     /// `Namespace(…)` with the options that the imitated release knows or that were given.
     pub fn echo(&self) -> String {
-        let known = |since: &str| {
-            since.is_empty()
-                || since
-                    .parse::<Release>()
-                    .is_ok_and(|since| self.release >= since)
-        };
-        let shown = self
-            .given
-            .namespace(|flag| known(flag.since) || self.given.given(flag.name));
+        let shown = self.given.namespace(|flag| {
+            prefixes::is_known(flag, self.release) || self.given.given(flag.name)
+        });
         if self.imitated == Imitated::Lmdeploy || self.given.list("goodput").is_none() {
             return shown;
         }

@@ -63,7 +63,10 @@ fn prefixes_are_accepted_as_the_seeds_use_them() {
             .echo()
             .contains("request_rate=20.0, use_trace_timestamps=False, ")
     );
-    assert!(matches!(parse("--gsp-num 3"), Err(ServingError::Flags(_))));
+    let later = parse("--gsp-num 3 --reference 0.5.23");
+    assert!(matches!(later, Err(ServingError::Flags(_))));
+    let groups = parse("--gsp-num 3").unwrap().count("gsp-num-groups");
+    assert_eq!(groups, Some(3), "turns came later");
 }
 
 #[test]
