@@ -87,6 +87,10 @@ const MISTAKES: &[(&str, u8, &str)] = &[
         "expected a share of at most 1, got '1.5'",
     ),
     ("--gsp-range-ratio nan", 2, "expected a share of at most 1"),
+    ("--pace constant", 2, "--pace spreads a rate"),
+    ("--pace gamma --request-rate 5", 2, "need each other"),
+    ("--burstiness 2 --request-rate 5", 2, "need each other"),
+    ("--attainment 0.9", 2, "is for --find-max-rate"),
     ("--duration 5", 2, "--duration needs a pace"),
     (
         "--find-max-rate --slo ttft:1 --resume x",

@@ -4,10 +4,12 @@ use super::PageContent;
 use super::svg::{Bar, Canvas, Curve, Point, Series, Stretch, bars, cdf, lines, points};
 use crate::clock::Nanos;
 use crate::measure::overlap::levels;
+use crate::measure::percentile;
 use crate::measure::timing::Timing;
 use crate::put::put;
 use crate::record::RequestRecord;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Charts of more points than this show a sample.
 const MOST_POINTS: usize = 3000;
@@ -247,20 +249,65 @@ fn timelines(timings: &[Timing], run: Span) -> Vec<Chart> {
         );
         Chart { title, svg }
     };
-    vec![
-        chart(
-            "Time to first token over the run",
-            "c1",
-            |timing| timing.ttft,
-            "TTFT ms",
-        ),
-        chart(
-            "Whole request over the run",
-            "c3",
-            |timing| timing.e2e,
-            "E2E ms",
-        ),
-    ]
+    let first = chart(
+        "Time to first token over the run",
+        "c1",
+        |timing| timing.ttft,
+        "TTFT ms",
+    );
+    let whole = chart(
+        "Whole request over the run",
+        "c3",
+        |timing| timing.e2e,
+        "E2E ms",
+    );
+    let gaps = gap_line(timings, run).map(|svg| Chart {
+        title: "Inter-token latency over the run: median, and 99th percentile above it",
+        svg,
+    });
+    [Some(first), gaps, Some(whole)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Gaps between tokens, by when they ended; nothing where there are none.
+fn gap_line(timings: &[Timing], run: Span) -> Option<String> {
+    let width = (run.seconds / STEPS).max(0.05);
+    let mut steps: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for timing in timings {
+        let ends = timing.arrivals.iter().skip(1);
+        let ends = ends.flat_map(|end| std::iter::repeat_n(end.at, end.tokens as usize));
+        for (end, gap) in ends.zip(timing.gaps()) {
+            let step = (run.at(end) / width) as usize;
+            steps.entry(step).or_default().push(gap * 1e3);
+        }
+    }
+    for gaps in steps.values_mut() {
+        gaps.sort_by(f64::total_cmp);
+    }
+    let line = |percent: f64| -> Vec<(f64, f64)> {
+        let moment = |step: usize| (step as f64 + 0.5) * width;
+        let points = steps.iter();
+        points
+            .map(|(step, gaps)| (moment(*step), percentile(gaps, percent)))
+            .collect()
+    };
+    let (middle, high) = (line(50.0), line(99.0));
+    let series = |class, points| Series {
+        class,
+        points,
+        steps: false,
+    };
+    let chart = || {
+        lines(
+            Canvas::new(960.0, 190.0),
+            run.range(),
+            ("seconds", "ITL ms"),
+            &[series("c3", &high), series("c2", &middle)],
+        )
+    };
+    (!steps.is_empty()).then(chart)
 }
 
 fn waterfall(records: &[RequestRecord], run: Span) -> (String, String) {

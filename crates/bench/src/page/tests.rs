@@ -51,9 +51,10 @@ fn a_page_is_whole_and_refers_to_nothing_outside() {
     });
     assert!(html.contains("model &lt;x&gt; &amp; more"));
     assert_eq!(html.matches("<svg").count(), html.matches("</svg>").count());
-    assert_eq!(html.matches("<svg").count(), 2 + 4 + 2 + 1);
+    assert_eq!(html.matches("<svg").count(), 2 + 4 + 3 + 1);
     assert_eq!(html.matches("<rect").count(), 30 * 3);
     assert!(html.contains("failed: connection closed early"));
+    assert!(html.contains("Inter-token latency over the run"));
     for outside in [
         "http://", "https://", "src=", "<script", "@import", "NaN", "inf\"",
     ] {

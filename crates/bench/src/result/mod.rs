@@ -15,6 +15,13 @@ pub fn append(path: &Path, text: &str) -> std::io::Result<()> {
         .create(true)
         .append(true)
         .open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_data()
+    let length = file.metadata()?.len();
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| file.sync_data());
+    if written.is_err() {
+        // Half a line would spoil the ones that follow; a device has no length to go back to.
+        file.set_len(length).ok();
+    }
+    written
 }

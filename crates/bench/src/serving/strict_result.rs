@@ -8,6 +8,7 @@ use super::strict::CacheState;
 use super::warm_up::WarmUp;
 use crate::client::Backend;
 use crate::layout::{StrictHeading, strict_table};
+use crate::measure::cache::CacheHits;
 use crate::measure::own::ClientHealth;
 use crate::measure::reference::Spread;
 use crate::measure::strict::StrictFigures;
@@ -108,13 +109,16 @@ impl StrictResult {
                 figures.achieved_rate
             ));
         }
-        if let (CacheState::Flushed, Some(hits)) = (self.cache, &figures.cache)
-            && hits.rate() > NOT_COLD
-        {
+        let hits = figures.cache.as_ref().map_or(0.0, CacheHits::rate);
+        let cold = match self.cache {
+            CacheState::Flushed => Some("began cold: prompts of this load share prefixes"),
+            CacheState::NotFlushed => Some("the server did not empty"),
+            CacheState::Filled | CacheState::Unknown => None,
+        };
+        if let Some(state) = cold.filter(|_| hits > NOT_COLD) {
             warnings.push(format!(
-                "{:.1} % of prompt tokens were found in a prefix cache that began cold: prompts of \
-                 this load share prefixes",
-                hits.rate() * 100.0
+                "{:.1} % of prompt tokens were found in a prefix cache that {state}",
+                hits * 100.0
             ));
         }
         if let Some(actual) = figures.input_actual
@@ -262,7 +266,7 @@ impl StrictResult {
             "prefix_cache",
             json!({
                 "at_start": self.cache.words(),
-                "hit_rate": hits.map(crate::measure::cache::CacheHits::rate),
+                "hit_rate": hits.map(CacheHits::rate),
                 "cached_tokens": hits.map(|hits| hits.cached_tokens),
             }),
         );

@@ -253,30 +253,22 @@ impl Options {
     /// Whether anything but the number of rows limits what is sent at once.
     fn has_pace(&self) -> bool {
         let given = &self.given;
-        given.float("request-rate").is_some_and(f64::is_finite)
+        self.has_rate()
             || self.count("max-concurrency").is_some_and(|most| most > 0)
             || given.switch("use-trace-timestamps")
             || given.text("dataset-name") == Some("mooncake")
+    }
+
+    /// Whether requests are sent at a rate.
+    fn has_rate(&self) -> bool {
+        let rate = self.given.float("request-rate");
+        rate.is_some_and(f64::is_finite)
             || self.own.given("ramp")
             || self.own.switch("find-max-rate")
     }
 
     fn check_own(&self) -> Result<(), ServingError> {
         let refuse = |reason: &str| Err(ServingError::Usage(reason.to_owned()));
-        if self.own.switch("find-max-rate") && self.objectives.is_none() {
-            return refuse("--find-max-rate needs objectives: give --slo");
-        }
-        if self.own.switch("find-max-rate") && self.own.given("resume") {
-            return refuse("--find-max-rate begins anew: give it without --resume");
-        }
-        if self.own.given("duration") && !self.has_pace() {
-            return refuse(
-                "--duration needs a pace: give --request-rate, --ramp or --max-concurrency",
-            );
-        }
-        if self.own.text("pace") == Some("gamma") && self.own.float("burstiness").is_none() {
-            return refuse("--pace gamma needs --burstiness");
-        }
         for name in ["burstiness", "duration", "request-timeout"] {
             if self
                 .own
@@ -296,6 +288,33 @@ impl Options {
                     "argument --{name}: expected a share between 0 and 1"
                 ));
             }
+        }
+        self.check_together()
+    }
+
+    /// What of ours does not go together.
+    fn check_together(&self) -> Result<(), ServingError> {
+        let refuse = |reason: &str| Err(ServingError::Usage(reason.to_owned()));
+        if self.own.switch("find-max-rate") && self.objectives.is_none() {
+            return refuse("--find-max-rate needs objectives: give --slo");
+        }
+        if self.own.switch("find-max-rate") && self.own.given("resume") {
+            return refuse("--find-max-rate begins anew: give it without --resume");
+        }
+        if self.own.given("duration") && !self.has_pace() {
+            return refuse(
+                "--duration needs a pace: give --request-rate, --ramp or --max-concurrency",
+            );
+        }
+        let gamma = self.own.text("pace") == Some("gamma");
+        if gamma != self.own.given("burstiness") {
+            return refuse("--pace gamma and --burstiness need each other");
+        }
+        if self.own.given("pace") && !self.has_rate() {
+            return refuse("--pace spreads a rate: give --request-rate, --ramp or --find-max-rate");
+        }
+        if self.own.given("attainment") && !self.own.switch("find-max-rate") {
+            return refuse("--attainment is for --find-max-rate");
         }
         Ok(())
     }
