@@ -30,7 +30,7 @@ prove() {
 # not timed: side by side
 check() {
   prove conformance 60 conformance &
-  prove attention-check 40 attention-conformance narrow &
+  prove attention-check 40 --narrow attention-conformance narrow &
   prove graphs 30 graphs invariance &
   part goldens 60 ./gpu_goldens goldens "${libraries[@]}" &
   wait
@@ -38,8 +38,8 @@ check() {
 
 # two tools at once: neither is timed
 sanitize() {
-  part memcheck 100 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" --own-products sanitize &
-  part racecheck 100 compute-sanitizer --tool racecheck ./prove "${libraries[@]}" --own-products sanitize &
+  part memcheck 100 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" --own-products --narrow sanitize &
+  part racecheck 100 compute-sanitizer --tool racecheck ./prove "${libraries[@]}" --own-products --narrow sanitize &
   wait
 }
 

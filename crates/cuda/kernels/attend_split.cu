@@ -134,6 +134,7 @@ __device__ void attend_split(const AttendParams& p) {
         for (int i = threadIdx.x; i < kWarps * Work::kStages * Work::kStage / 16; i += kThreads) words[i] = {};
     }
     auto* meeting = reinterpret_cast<Meeting<kDim>*>(shared + kWarps * Work::kStages * Work::kStage);
+    if (p.homes) wait_for_predecessor();
     const Share share = find_share<kThreads>(p, blockIdx.x / p.kv_heads, kColumns, meeting->words);
     if (share.begin >= share.end) {
         wait_for_predecessor();

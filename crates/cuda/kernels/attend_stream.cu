@@ -23,6 +23,7 @@ __device__ void attend_stream(const StreamParams& p) {
     }
     __syncthreads();
     if (threadIdx.x >= kComputing) {
+        if (p.attend.homes) wait_for_predecessor();
         StreamProducer<kDim, kColumns, Kv>(p, shape, head).run(worker);
         wait_for_predecessor();
     } else {

@@ -19,6 +19,8 @@ __device__ void attend_tiles(const TilesParams& p) {
     if (threadIdx.x < 128) {
         give_up_registers<40>();
         const uint32_t warp = threadIdx.x / 32;
+        // Homes come from the kernel before.
+        if (p.widened) wait_for_predecessor();
         if (warp == 0) Schedule<kDim>::list(p, shape.control);
         wait_for_predecessor();
         if (warp == 0) {

@@ -2,12 +2,11 @@
 //
 // Blocks take equal shares of all tiles of outputs. Codes become bf16 in registers, the first factor of the products, and the
 // sums of each segment of inputs are scaled before they are added: nothing is rounded that the bf16 kernel would not round.
-#include "common/activate.cuh"
 #include "common/float8.cuh"
 #include "common/order.cuh"
-#include "common/reduce.cuh"
 #include "common/room.cuh"
 #include "common/wgmma.cuh"
+#include "linear/finish.cuh"
 #include "linear/shared_tile.cuh"
 
 struct WeightScales {
@@ -15,9 +14,6 @@ struct WeightScales {
 };
 
 struct Float8Params : LinearMaps, WeightScales, LinearSurroundings {};
-
-// Outputs that share a sum of squares.
-constexpr uint32_t kPart = 16;
 
 constexpr int kSlice = 64;
 
@@ -86,8 +82,7 @@ struct Stream8 {
         Barrier full[kStages];
         Barrier empty[kStages];
         uint32_t last;
-        // Factors of late norms, one a row of x.
-        float factors[kTokens];
+        Factors<kTokens> factors;
     };
     static_assert(kStages * kBytes + sizeof(Barriers) <= kHalfRoom, "fits");
 
@@ -130,99 +125,13 @@ struct Stream8 {
         }
     }
 
-    // Row of the tile and row of x that sum `i` of this thread belongs to.
-    static __device__ uint32_t output(int i) { return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8; }
-    static __device__ uint32_t token(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
-
     // The row of the weight that the sums of a thread's upper, or lower, output belong to.
     static __device__ uint32_t weight_row(const Float8Params& p, uint32_t tile, bool lower) {
         if constexpr (kGated) {
             const uint32_t gate = tile * (kOutputs / 2) + threadIdx.x / 32 * 8 + threadIdx.x % 32 / 4;
             return min(lower ? p.outputs / 2 + gate : gate, p.outputs - 1);
         }
-        return min(tile * kOutputs + output(lower ? 2 : 0), p.outputs - 1);
-    }
-
-    static __device__ float bias(const Float8Params& p, uint32_t at) { return p.bias ? __bfloat162float(p.bias[at]) : 0.0f; }
-
-    static __device__ void write_results(const Float8Params& p, uint32_t tile, const float (&sums)[kSums]) {
-#pragma unroll
-        for (int i = 0; i < kSums; ++i) {
-            const uint32_t at = tile * kOutputs + output(i);
-            if (token(i) >= p.rows || at >= p.outputs) continue;
-            const float value = sums[i] + bias(p, at);
-            const size_t place = static_cast<size_t>(token(i)) * p.out_stride + at;
-            if (p.wide) {
-                static_cast<float*>(p.out)[place] = value;
-            } else {
-                static_cast<bf16*>(p.out)[place] = __float2bfloat16(value);
-            }
-        }
-    }
-
-    // Of the two outputs that a thread holds of a row, the upper is a gate and the lower its factor.
-    static __device__ void write_gated(const Float8Params& p, uint32_t tile, const float (&sums)[kSums]) {
-        const uint32_t at = tile * (kOutputs / 2) + threadIdx.x / 32 * 8 + threadIdx.x % 32 / 4;
-        if (at >= p.outputs / 2) return;
-        const float gate_bias = bias(p, at), up_bias = bias(p, p.outputs / 2 + at);
-#pragma unroll
-        for (int i = 0; i < kSums; ++i) {
-            if (i / 2 % 2 != 0 || token(i) >= p.rows) continue;
-            const float value = activate(sums[i] + gate_bias, p.gelu) * (sums[i + 2] + up_bias);
-            static_cast<bf16*>(p.out)[static_cast<size_t>(token(i)) * p.out_stride + at] = __float2bfloat16(value);
-        }
-    }
-
-    // Adds to the residual; what the next products read lacks only the factor of the norm.
-    static __device__ void write_onward(const Float8Params& p, uint32_t tile, float (&sums)[kSums]) {
-        const uint32_t first = tile * kOutputs + threadIdx.x / 32 * kPart;
-#pragma unroll
-        for (int i = 0; i < kSums; ++i) {
-            const uint32_t at = tile * kOutputs + output(i);
-            if (token(i) >= p.rows || at >= p.outputs) {
-                sums[i] = 0.0f;
-                continue;
-            }
-            bf16* residual = p.residual + static_cast<size_t>(token(i)) * p.residual_stride + at;
-            sums[i] += bias(p, at) + __bfloat162float(*residual);
-            *residual = __float2bfloat16(sums[i]);
-            const size_t place = static_cast<size_t>(token(i)) * p.out_stride + at;
-            static_cast<bf16*>(p.out)[place] = __float2bfloat16(sums[i] * __ldg(p.norm + at));
-        }
-#pragma unroll
-        for (int i = 0; i < kSums; ++i) {
-            if (i / 2 % 2 != 0) continue;
-            float squares = sums[i] * sums[i] + sums[i + 2] * sums[i + 2];
-#pragma unroll
-            for (int offset = 4; offset < 32; offset *= 2) squares += __shfl_xor_sync(0xffffffffu, squares, offset);
-            if (threadIdx.x % 32 < 4 && token(i) < p.rows && first < p.outputs) {
-                p.next_squares[token(i) * p.next_parts + first / kPart] = squares;
-            }
-        }
-    }
-
-    static __device__ void write(const Float8Params& p, const Barriers* barriers, uint32_t tile, float (&sums)[kSums]) {
-        if constexpr (kEnding == Ending::kOnward) {
-            write_onward(p, tile, sums);
-            return;
-        }
-        if (p.squares) {
-#pragma unroll
-            for (int i = 0; i < kSums; ++i) sums[i] *= barriers->factors[token(i)];
-        }
-        kGated ? write_gated(p, tile, sums) : write_results(p, tile, sums);
-    }
-
-    // Works out the factors of late norms while the first stages are fetched.
-    static __device__ void find_factors(const Float8Params& p, Barriers* barriers) {
-        wait_for_predecessor();
-        for (uint32_t row = threadIdx.x / 32; row < p.rows; row += kConsumers / 32) {
-            float sum = 0.0f;
-            for (uint32_t part = threadIdx.x % 32; part < p.parts; part += 32) sum += __ldcg(p.squares + row * p.parts + part);
-            sum = warp_sum(sum);
-            if (threadIdx.x % 32 == 0) barriers->factors[row] = rsqrtf(sum / p.width + p.eps);
-        }
-        meet(1, kConsumers);
+        return min(tile * kOutputs + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + (lower ? 8 : 0), p.outputs - 1);
     }
 
     // Sixteen codes of a row as the fragments of four steps; rows are turned by 128-byte swizzling.
@@ -265,7 +174,12 @@ struct Stream8 {
         const uint32_t base = shared_address(ring);
         RingPlace<kStages> place;
         Unit unit(p, begin);
-        if (p.squares && begin < end) find_factors(p, barriers);
+        if (p.squares && begin < end) {
+            // While the first stages are fetched.
+            constexpr int kWarps = kConsumers / 32, kAtOnce = kTokens / kWarps < 8 ? kTokens / kWarps : 8;
+            wait_for_predecessor();
+            find_factors<kTokens, kWarps, kAtOnce>(p, &barriers->factors, threadIdx.x / 32);
+        }
         while (begin < end) {
             // The part of a tile that is this block's.
             const uint32_t tile = unit.tile, first = unit.stage, last = min(p.stages, first + end - begin);
@@ -284,7 +198,10 @@ struct Stream8 {
                 for (int i = 0; i < kSums; ++i) sums[i] += scales[i / 2 % 2] * part[i];
             }
             const bool whole = first == 0 && last == p.stages;
-            if (whole || Tile::join(p, &barriers->last, tile, first == 0, last - first, sums)) write(p, barriers, tile, sums);
+            if (whole || Tile::join(p, &barriers->last, tile, first == 0, last - first, sums)) {
+                const uint32_t place = tile * kOutputs + threadIdx.x / 32 * 16;
+                Finish<kTokens>::template run<kEnding>(p, &barriers->factors, place, sums);
+            }
             begin += last - first;
             unit.stage = 0;
             ++unit.tile;
@@ -301,6 +218,7 @@ struct Stream8 {
                 barriers->full[i].init(1);
                 barriers->empty[i].init(kConsumers / 32);
             }
+            barriers->factors.found.init(kConsumers / 32);
             publish_barriers();
         }
         __syncthreads();

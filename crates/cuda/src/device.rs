@@ -127,7 +127,7 @@ impl CudaDevice {
     ) -> Result<Self, Absent> {
         Ok(Self {
             functions: Functions::find(modules)?,
-            attention: Attention::new(&context, modules, info.units)?,
+            attention: Attention::new(&context, modules, info.units, info.kv)?,
             sampling: Sampling::new(&context, info.units)?,
             products: Products::new(&context, modules, info.units, options.products)?,
             chain: Arc::new(Chain::new(&context, modules, info.units)?),

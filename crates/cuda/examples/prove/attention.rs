@@ -4,7 +4,7 @@ use cuda::CudaDevice;
 use ops::{Attend, Device as _, Heads, KvCache, OpError, RaggedBatch};
 use tensor::{DType, View, ViewMut};
 
-use crate::bench::{self, MEMORY, Matrix, TENSOR, distance};
+use crate::bench::{self, MEMORY, Matrix, TENSOR, distance, normals};
 
 const HEADS: Heads = Heads {
     query: 32,
@@ -23,16 +23,37 @@ pub(crate) struct Scene {
     table_rows: Matrix,
     pub(crate) tokens: usize,
     max_query: usize,
+    sight: Sight,
+    sinks: Matrix,
+}
+
+/// What scores go through besides a scale.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sight {
+    window: Option<usize>,
+    soft_cap: Option<f32>,
+    sinks: bool,
 }
 
 impl Scene {
-    /// Sequences as (length, new tokens).
+    /// Sequences as (length, new tokens), keys and values of two bytes.
     pub(crate) fn new(
         device: &CudaDevice,
         heads: Heads,
         page_size: usize,
         sequences: &[(usize, usize)],
         layers: usize,
+    ) -> Self {
+        Self::of(device, heads, page_size, sequences, (layers, DType::BF16))
+    }
+
+    /// As [`Self::new`], keys and values of a given type.
+    pub(crate) fn of(
+        device: &CudaDevice,
+        heads: Heads,
+        page_size: usize,
+        sequences: &[(usize, usize)],
+        (layers, kv): (usize, DType),
     ) -> Self {
         let pages: Vec<usize> = sequences.iter().map(|s| s.0.div_ceil(page_size)).collect();
         let (all, widest) = (
@@ -60,7 +81,10 @@ impl Scene {
         let lengths: Vec<u32> = sequences.iter().map(|s| s.0 as u32).collect();
         let rows: Vec<u32> = (0..sequences.len() as u32).collect();
         let slots = all * page_size;
-        let cache = |seed| Matrix::random(device, slots, heads.kv_width(), seed);
+        let cache = |seed| match kv {
+            DType::F8E4M3 => Matrix::random_bytes(device, slots, heads.kv_width(), seed),
+            _ => Matrix::random(device, slots, heads.kv_width(), seed),
+        };
         Self {
             heads,
             page_size,
@@ -73,6 +97,8 @@ impl Scene {
             table_rows: Matrix::ints(device, &rows),
             tokens: sequences.iter().map(|s| s.1).sum(),
             max_query: sequences.iter().map(|s| s.1).max().unwrap_or(0),
+            sight: Sight::default(),
+            sinks: Matrix::floats(device, 1, heads.query, DType::F32, &normals(heads.query, 4)),
         }
     }
 
@@ -98,9 +124,9 @@ impl Scene {
             },
             heads: self.heads,
             scale: 1.0 / (self.heads.dim as f32).sqrt(),
-            window: None,
-            soft_cap: None,
-            sinks: None,
+            window: self.sight.window,
+            soft_cap: self.sight.soft_cap,
+            sinks: self.sight.sinks.then(|| self.sinks.view()),
             out,
         })
     }
@@ -113,76 +139,93 @@ fn divisor(a: usize, b: usize) -> usize {
 /// Heads, page size, and sequences as (length, new tokens).
 pub(crate) type Case<'a> = (Heads, usize, &'a [(usize, usize)]);
 
+/// How prompts look at what is before them.
+const SIGHTS: [Sight; 3] = [
+    Sight {
+        window: None,
+        soft_cap: None,
+        sinks: false,
+    },
+    Sight {
+        window: Some(100),
+        soft_cap: None,
+        sinks: false,
+    },
+    Sight {
+        window: Some(517),
+        soft_cap: Some(30.0),
+        sinks: true,
+    },
+];
+
 /// Long prompts with and without a cached prefix: tiles give what the split kernel gives, which takes any stride.
 pub(crate) fn check(device: &CudaDevice) -> bool {
     let mut well = true;
-    let cases: [Case; 6] = [
+    let heads = |query, kv, dim| Heads { query, kv, dim };
+    let cases: [Case; 8] = [
         (HEADS, 64, &[(1500, 800), (700, 700), (300, 1), (129, 128)]),
         (HEADS, 16, &[(2048, 2048)]),
+        (heads(12, 2, 128), 32, &[(900, 900), (1000, 3), (77, 77)]),
+        (heads(8, 4, 64), 64, &[(1100, 1100), (640, 200)]),
+        (heads(8, 4, 256), 64, &[(700, 500), (333, 333)]),
+        (heads(28, 4, 96), 8, &[(600, 600), (500, 20)]),
         (
-            Heads {
-                query: 12,
-                kv: 2,
-                dim: 128,
-            },
-            32,
-            &[(900, 900), (1000, 3), (77, 77)],
+            heads(4, 1, 72),
+            1,
+            &[(130, 127), (257, 9), (5, 0), (64, 64)],
         ),
-        (
-            Heads {
-                query: 8,
-                kv: 4,
-                dim: 64,
-            },
-            64,
-            &[(1100, 1100), (640, 200)],
-        ),
-        (
-            Heads {
-                query: 8,
-                kv: 4,
-                dim: 256,
-            },
-            64,
-            &[(700, 500), (333, 333)],
-        ),
-        (
-            Heads {
-                query: 28,
-                kv: 4,
-                dim: 96,
-            },
-            8,
-            &[(600, 600), (500, 20)],
-        ),
+        (heads(6, 3, 128), 24, &[(500, 33); 40]),
     ];
-    for (heads, page_size, sequences) in cases {
-        let mut scene = Scene::new(device, heads, page_size, sequences, 1);
-        let width = heads.query_width();
-        let query = Matrix::random(device, scene.tokens, width + 8, 77);
-        // An odd place in memory keeps the tile kernel out.
-        let mut out = Matrix::new(device, scene.tokens, width + 2, DType::BF16);
-        let mut odd = Matrix::new(device, scene.tokens, width + 1, DType::BF16);
-        let asked = query.view().columns(0..width);
-        scene
-            .attend(device, 0, asked, out.view_mut().columns(0..width))
-            .expect("attention");
-        scene
-            .attend(device, 0, asked, odd.view_mut().columns(0..width))
-            .expect("attention");
-        let rows = |matrix: &Matrix| -> Vec<f32> {
-            matrix
-                .read(device)
-                .chunks(matrix.cols)
-                .flat_map(|row| row[..width].to_vec())
-                .collect()
-        };
-        let (tiles, split) = (rows(&out), rows(&odd));
-        let error = distance(&tiles, &split);
-        println!("{heads:?} page {page_size} {sequences:?}: tiles and split differ by {error:.1e}");
-        well &= error < 6e-3;
+    for kv in [DType::BF16, DType::F8E4M3] {
+        for case in cases {
+            for sight in SIGHTS {
+                well &= tiles_agree(device, case, kv, sight);
+            }
+        }
     }
-    well
+    // More than there is room for once it is widened: the second and the third row are read as they are.
+    let wide: Case = (
+        heads(32, 32, 128),
+        64,
+        &[(20_000, 130), (16_000, 20), (50, 50), (70, 1)],
+    );
+    well && tiles_agree(device, wide, DType::F8E4M3, SIGHTS[0])
+}
+
+fn tiles_agree(
+    device: &CudaDevice,
+    (heads, page_size, sequences): Case,
+    kv: DType,
+    sight: Sight,
+) -> bool {
+    let mut scene = Scene::of(device, heads, page_size, sequences, (1, kv));
+    scene.sight = sight;
+    let width = heads.query_width();
+    let query = Matrix::random(device, scene.tokens, width + 8, 77);
+    // An odd place in memory keeps the tile kernel out.
+    let mut out = Matrix::new(device, scene.tokens, width + 2, DType::BF16);
+    let mut odd = Matrix::new(device, scene.tokens, width + 1, DType::BF16);
+    let asked = query.view().columns(0..width);
+    scene
+        .attend(device, 0, asked, out.view_mut().columns(0..width))
+        .expect("attention");
+    scene
+        .attend(device, 0, asked, odd.view_mut().columns(0..width))
+        .expect("attention");
+    let rows = |matrix: &Matrix| -> Vec<f32> {
+        matrix
+            .read(device)
+            .chunks(matrix.cols)
+            .flat_map(|row| row[..width].to_vec())
+            .collect()
+    };
+    let (tiles, split) = (rows(&out), rows(&odd));
+    let error = distance(&tiles, &split);
+    let some = &sequences[..sequences.len().min(4)];
+    println!(
+        "{heads:?} page {page_size} {kv} {sight:?} {some:?}: tiles and split differ by {error:.1e}"
+    );
+    error < 6e-3
 }
 
 /// Rows, new tokens, cached tokens, what cuDNN and FlashInfer take (µs).

@@ -95,22 +95,7 @@ impl Matrix {
     pub(crate) fn random(device: &CudaDevice, rows: usize, cols: usize, seed: u64) -> Self {
         let elements = rows * cols;
         let block = bytes_of(&normals(elements.min(BLOCK), seed), DType::BF16);
-        if elements <= BLOCK {
-            return Self::of_bytes(device, rows, cols, DType::BF16, &block);
-        }
-        let source = Self::of_bytes(device, 1, BLOCK, DType::BF16, &block);
-        let mut matrix = Self::new(device, rows, cols, DType::BF16);
-        let mut at = 0;
-        while at < elements {
-            let count = BLOCK.min(elements - at);
-            let to = matrix.buffer.view_mut(2 * at, 1, count, DType::BF16);
-            device
-                .copy(source.view().columns(0..count), to)
-                .expect("a copy");
-            at += count;
-        }
-        sync(device);
-        matrix
+        Self::repeating(device, (rows, cols), DType::BF16, &block)
     }
 
     /// About normal numbers of one byte; large matrices repeat a block.
@@ -119,8 +104,31 @@ impl Matrix {
             .into_iter()
             .map(ops::float8::encode)
             .collect();
-        let bytes: Vec<u8> = block.into_iter().cycle().take(rows * cols).collect();
-        Self::of_bytes(device, rows, cols, DType::F8E4M3, &bytes)
+        Self::repeating(device, (rows, cols), DType::F8E4M3, &block)
+    }
+
+    /// A block of elements over and over.
+    fn repeating(
+        device: &CudaDevice,
+        (rows, cols): (usize, usize),
+        dtype: DType,
+        block: &[u8],
+    ) -> Self {
+        let bytes = rows * cols * dtype.size();
+        if bytes <= block.len() {
+            return Self::of_bytes(device, rows, cols, dtype, block);
+        }
+        let source = Self::of_bytes(device, 1, block.len(), DType::U8, block);
+        let mut matrix = Self::new(device, rows, cols, dtype);
+        for at in (0..bytes).step_by(block.len()) {
+            let count = block.len().min(bytes - at);
+            let to = matrix.buffer.view_mut(at, 1, count, DType::U8);
+            device
+                .copy(source.view().columns(0..count), to)
+                .expect("a copy");
+        }
+        sync(device);
+        matrix
     }
 
     pub(crate) fn view(&self) -> View<'_> {

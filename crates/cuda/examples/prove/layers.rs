@@ -4,7 +4,7 @@
 use cuda::CudaDevice;
 use ops::{
     Activation, Device as _, GatedLinear, HeadNorm, Heads, KvCache, LateLinear, LateNorm, Linear,
-    LinearAddNorm, NormState, OpError, RaggedBatch, RopeAttend, RopeStoreKv, Weight,
+    LinearAddNorm, NormState, OpError, RaggedBatch, RopeAttend, RopeStoreKv, Weight, WeightFormat,
 };
 use tensor::DType;
 
@@ -69,13 +69,34 @@ struct Layer {
 }
 
 impl Layer {
+    /// Weights of two bytes.
     fn new(device: &CudaDevice, dims: &Dims, seed: u64) -> Self {
+        Self::of(device, dims, seed, &|rows, cols| {
+            weight(device, rows, cols, seed)
+        })
+    }
+
+    /// Weights of one byte with a scale a row, as `--quantization fp8` makes them.
+    fn narrow(device: &CudaDevice, dims: &Dims, seed: u64) -> Self {
+        let format = WeightFormat::Float8 { group: 0 };
+        Self::of(device, dims, seed, &|rows, cols| {
+            let invented = device.invent_weight((rows, cols), format, seed);
+            invented.expect("memory").expect("weights of one byte")
+        })
+    }
+
+    fn of(
+        device: &CudaDevice,
+        dims: &Dims,
+        seed: u64,
+        weight: &dyn Fn(usize, usize) -> Weight,
+    ) -> Self {
         let qkv = dims.qkv();
         Self {
-            qkv: [weight(device, qkv, dims.hidden, seed)],
-            output: weight(device, dims.hidden, dims.heads.query_width(), seed),
-            gate_up: [weight(device, 2 * dims.inner, dims.hidden, seed)],
-            down: weight(device, dims.hidden, dims.inner, seed),
+            qkv: [weight(qkv, dims.hidden)],
+            output: weight(dims.hidden, dims.heads.query_width()),
+            gate_up: [weight(2 * dims.inner, dims.hidden)],
+            down: weight(dims.hidden, dims.inner),
             bias: Matrix::floats(device, 1, qkv, DType::BF16, &repeated(qkv, seed)),
         }
     }
@@ -342,6 +363,18 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     measure_all(device, &[&FEW[..], &MANY].concat())
 }
 
+/// Steps of the first model with weights of one byte, over a cache as the device was opened for.
+pub(crate) fn narrow(device: &CudaDevice) -> bool {
+    let dims = &MODELS[0];
+    let layers: Vec<Layer> = (0..MEASURED as u64)
+        .map(|i| Layer::narrow(device, dims, i))
+        .collect();
+    for (rows, length) in [&FEW[..], &MANY].concat() {
+        measure(device, dims, &layers, rows, length);
+    }
+    true
+}
+
 fn measure_all(device: &CudaDevice, steps: &[(usize, usize)]) -> bool {
     for dims in &MODELS {
         let layers = dims.layers(device);
@@ -441,7 +474,10 @@ impl<'d> Scene<'d> {
         new: usize,
     ) -> Self {
         let slots = rows * length.div_ceil(PAGE) * PAGE;
-        let cache = |seed| Matrix::random(device, slots, dims.heads.kv_width(), seed);
+        let cache = |seed| match device.info().kv {
+            DType::F8E4M3 => Matrix::random_bytes(device, slots, dims.heads.kv_width(), seed),
+            _ => Matrix::random(device, slots, dims.heads.kv_width(), seed),
+        };
         Self {
             dims,
             step: Step::new(device, dims, (rows, length), new),
@@ -463,8 +499,10 @@ fn measure(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, leng
     let mut scene = Scene::new(device, dims, (rows, length), 1);
     let us = time(device, 2 * MEASURED, |turn| scene.run(device, layers, turn));
     let heads = dims.heads;
-    let weights = 2 * dims.hidden * (dims.qkv() + heads.query_width() + 3 * dims.inner);
-    let cache = 4 * rows * length * heads.kv_width();
+    let layer = &layers[0];
+    let weights = [&layer.qkv[0], &layer.output, &layer.gate_up[0], &layer.down];
+    let weights: usize = weights.into_iter().map(Weight::bytes).sum();
+    let cache = 2 * device.info().kv.size() * rows * length * heads.kv_width();
     let floor = (weights + cache) as f64 / MEMORY;
     let head = 2 * dims.hidden * dims.vocabulary;
     let whole = (us * dims.layers as f64 + head as f64 / MEMORY) / 1e3;

@@ -1,7 +1,8 @@
 //! Proves the GPU ops on a machine with a GPU: against their references, and against what the hardware could do.
 //!
-//! `prove [--libraries FOLDER]… [--own-products | --library-products] [--in-turn] PART…`, parts as listed in [`PARTS`]. Every part prints a table; the exit code is zero
-//! when nothing was wrong.
+//! `prove [--libraries FOLDER]… [--own-products | --library-products] [--in-turn] [--narrow] PART…`, parts as listed in
+//! [`PARTS`]. Every part prints a table; the exit code is zero when nothing was wrong. With `--narrow` the device is opened
+//! as for a server that keeps keys and values of one byte; `conformance` knows two bytes only.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -26,12 +27,12 @@ mod ways;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cuda::{CudaDevice, CudaOptions, ProductChoice};
+use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 17] = [
+const PARTS: [(&str, Part); 18] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -46,6 +47,7 @@ const PARTS: [(&str, Part); 17] = [
     ("layers", layers::run),
     ("few", layers::few),
     ("prompts", layers::prompts),
+    ("fp8-layers", layers::narrow),
     ("kernels", layers::kernels),
     ("ways", ways::run),
     ("profile", profile::run),
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
     let mut folders = Vec::new();
     let mut products = ProductChoice::Fastest;
     let mut in_turn = false;
+    let mut kv = KvPrecision::BF16;
     let mut parts: Vec<(&str, Part)> = Vec::new();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -62,6 +65,8 @@ fn main() -> ExitCode {
             folders.extend(words.next().map(PathBuf::from));
         } else if word == "--in-turn" {
             in_turn = true;
+        } else if word == "--narrow" {
+            kv = KvPrecision::F8E4M3;
         } else if word == "--own-products" {
             products = ProductChoice::Own;
         } else if word == "--library-products" {
@@ -89,7 +94,7 @@ fn main() -> ExitCode {
         },
         products,
         in_turn,
-        ..CudaOptions::default()
+        kv,
     };
     let device = match cuda::open(&options) {
         Ok(device) => device,

@@ -4,6 +4,7 @@ use cuda::CudaDevice;
 use ops::{Attend, Device as _, Heads, KvCache, RaggedBatch, StoreKv};
 use tensor::DType;
 
+use crate::attention::Scene;
 use crate::bench::{self, Matrix, distance, normals};
 
 /// The nearest number of four exponent bits and three more.
@@ -21,14 +22,22 @@ fn rounded(value: f32) -> f32 {
 
 pub(crate) fn run(device: &CudaDevice) -> bool {
     let mut well = true;
-    for (heads, lengths) in [
+    for (heads, sequences) in [
         (
             Heads {
                 query: 8,
                 kv: 2,
                 dim: 128,
             },
-            &[700usize, 33, 129] as &[usize],
+            [(700, 1), (33, 1), (129, 1)].as_slice(),
+        ),
+        (
+            Heads {
+                query: 8,
+                kv: 2,
+                dim: 128,
+            },
+            &[(700, 300), (33, 33), (129, 1)],
         ),
         (
             Heads {
@@ -36,7 +45,7 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
                 kv: 2,
                 dim: 64,
             },
-            &[300, 1],
+            &[(300, 1), (1, 1)],
         ),
         (
             Heads {
@@ -44,10 +53,10 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
                 kv: 1,
                 dim: 256,
             },
-            &[200, 64],
+            &[(200, 1), (64, 64)],
         ),
     ] {
-        well &= agrees(device, heads, lengths);
+        well &= agrees(device, heads, sequences);
     }
     let heads = Heads {
         query: 32,
@@ -58,7 +67,7 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
         let slots = rows * length;
         let mut keys = Matrix::new(device, slots, heads.kv_width(), DType::F8E4M3);
         let mut values = Matrix::new(device, slots, heads.kv_width(), DType::F8E4M3);
-        let tables = Tables::new(device, &vec![length; rows]);
+        let tables = Tables::new(device, &vec![(length, 1); rows]);
         let query = Matrix::random(device, rows, heads.query_width(), 5);
         let mut out = Matrix::new(device, rows, heads.query_width(), DType::BF16);
         let us = bench::time(device, 16, |_| {
@@ -73,7 +82,39 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
             bytes as f64 / us / 1e3
         );
     }
+    prompts(device);
     well
+}
+
+/// Prompts as (length, new tokens) of so many rows: a cache of bytes beside one of bf16.
+fn prompts(device: &CudaDevice) {
+    let heads = Heads {
+        query: 32,
+        kv: 8,
+        dim: 128,
+    };
+    for (rows, length, fresh) in [
+        (16, 512, 512),
+        (8, 1024, 1024),
+        (8, 2048, 2048),
+        (4, 8192, 8192),
+        (8, 4096, 512),
+        (1, 32_768, 4096),
+    ] {
+        let sequences = vec![(length, fresh); rows];
+        let [wide, narrow] = [DType::BF16, DType::F8E4M3].map(|kv| {
+            let mut scene = Scene::of(device, heads, 64, &sequences, (1, kv));
+            let query = Matrix::random(device, rows * fresh, heads.query_width(), 5);
+            let mut out = Matrix::new(device, rows * fresh, heads.query_width(), DType::BF16);
+            bench::time(device, if length > 4096 { 2 } else { 8 }, |turn| {
+                scene.attend(device, turn, query.view(), out.view_mut())
+            })
+        });
+        println!(
+            "prompts {rows:2} × {fresh:5} of {length:5}: bf16 {wide:8.1} µs, fp8 {narrow:8.1} µs, {:.2} times as long",
+            narrow / wide
+        );
+    }
 }
 
 /// Sequences that lie one after the other in pages of one token's row times 16.
@@ -82,33 +123,39 @@ struct Tables {
     lengths: Matrix,
     rows: Matrix,
     pages: Matrix,
+    max_query: usize,
 }
 
 const PAGE: usize = 16;
 
 impl Tables {
-    fn new(device: &CudaDevice, lengths: &[usize]) -> Self {
-        let widest = lengths
+    /// Sequences as (length, new tokens).
+    fn new(device: &CudaDevice, sequences: &[(usize, usize)]) -> Self {
+        let widest = sequences
             .iter()
-            .map(|length| length.div_ceil(PAGE))
+            .map(|(length, _)| length.div_ceil(PAGE))
             .max()
             .unwrap_or(1);
-        let mut pages = vec![0u32; lengths.len() * widest];
+        let mut pages = vec![0u32; sequences.len() * widest];
         let mut next = 0;
-        for (row, length) in lengths.iter().enumerate() {
+        for (row, (length, _)) in sequences.iter().enumerate() {
             for column in 0..length.div_ceil(PAGE) {
                 pages[row * widest + column] = next;
                 next += 1;
             }
         }
-        let count = lengths.len() as u32;
-        let starts: Vec<u32> = (0..=count).collect();
-        let words: Vec<u32> = lengths.iter().map(|&length| length as u32).collect();
+        let mut starts = vec![0];
+        for (row, (_, fresh)) in sequences.iter().enumerate() {
+            starts.push(starts[row] + *fresh as u32);
+        }
+        let words: Vec<u32> = sequences.iter().map(|s| s.0 as u32).collect();
+        let rows: Vec<u32> = (0..sequences.len() as u32).collect();
         Self {
             starts: Matrix::ints(device, &starts),
             lengths: Matrix::ints(device, &words),
-            rows: Matrix::ints(device, &starts[..lengths.len()]),
-            pages: Matrix::int_matrix(device, lengths.len(), widest, &pages),
+            rows: Matrix::ints(device, &rows),
+            pages: Matrix::int_matrix(device, sequences.len(), widest, &pages),
+            max_query: sequences.iter().map(|s| s.1).max().unwrap_or(0),
         }
     }
 
@@ -128,7 +175,7 @@ impl Tables {
                 table_rows: self.rows.view(),
                 page_table: self.pages.view(),
                 page_size: PAGE,
-                max_query: 1,
+                max_query: self.max_query,
             },
             heads,
             scale: 1.0 / (heads.dim as f32).sqrt(),
@@ -141,11 +188,12 @@ impl Tables {
 }
 
 /// Values that a byte holds exactly give the same results from bytes as from bf16.
-pub(crate) fn agrees(device: &CudaDevice, heads: Heads, lengths: &[usize]) -> bool {
-    let slots: usize = lengths
+pub(crate) fn agrees(device: &CudaDevice, heads: Heads, sequences: &[(usize, usize)]) -> bool {
+    let slots: usize = sequences
         .iter()
-        .map(|length| length.next_multiple_of(PAGE))
+        .map(|(length, _)| length.next_multiple_of(PAGE))
         .sum();
+    let tokens = sequences.iter().map(|s| s.1).sum();
     let numbers = |seed| -> Vec<f32> {
         normals(slots * heads.kv_width(), seed)
             .into_iter()
@@ -156,12 +204,12 @@ pub(crate) fn agrees(device: &CudaDevice, heads: Heads, lengths: &[usize]) -> bo
     let value = Matrix::floats(device, slots, heads.kv_width(), DType::BF16, &numbers(2));
     let places: Vec<u32> = (0..slots as u32).collect();
     let places = Matrix::ints(device, &places);
-    let tables = Tables::new(device, lengths);
-    let query = Matrix::random(device, lengths.len(), heads.query_width(), 3);
+    let tables = Tables::new(device, sequences);
+    let query = Matrix::random(device, tokens, heads.query_width(), 3);
     let results = [DType::BF16, DType::F8E4M3].map(|dtype| {
         let mut keys = Matrix::new(device, slots, heads.kv_width(), dtype);
         let mut values = Matrix::new(device, slots, heads.kv_width(), dtype);
-        let mut out = Matrix::new(device, lengths.len(), heads.query_width(), DType::BF16);
+        let mut out = Matrix::new(device, tokens, heads.query_width(), DType::BF16);
         let store = StoreKv {
             key: key.view(),
             value: value.view(),
@@ -177,6 +225,6 @@ pub(crate) fn agrees(device: &CudaDevice, heads: Heads, lengths: &[usize]) -> bo
         out.read(device)
     });
     let error = distance(&results[1], &results[0]);
-    println!("{heads:?} {lengths:?}: bytes and bf16 differ by {error:.1e}");
+    println!("{heads:?} {sequences:?}: bytes and bf16 differ by {error:.1e}");
     error < 6e-3
 }

@@ -17,8 +17,10 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     let heads = |query, kv, dim| Heads { query, kv, dim };
     let well = decode::agrees(device, heads(8, 2, 128), &[200, 1, 33], DType::BF16)
         && decode::agrees(device, heads(8, 2, 128), &[200, 1], DType::F8E4M3)
-        && narrow::agrees(device, heads(4, 1, 128), &[130, 33])
-        && narrow::agrees(device, heads(4, 1, 64), &[40]);
+        && narrow::agrees(device, heads(4, 1, 128), &[(130, 1), (33, 1)])
+        && narrow::agrees(device, heads(4, 1, 64), &[(40, 1)])
+        && narrow::agrees(device, heads(4, 1, 128), &[(200, 150), (33, 1), (40, 40)])
+        && narrow::agrees(device, heads(2, 1, 64), &[(70, 70), (20, 1)]);
     for temperature in [0.0, 0.8] {
         for (top_k, top_p) in [(u32::MAX, 1.0), (50, 0.95), (u32::MAX, 0.999)] {
             let params = SampleParams {
@@ -40,24 +42,32 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
 
 fn attention(device: &CudaDevice) {
     let heads = |query, kv, dim| Heads { query, kv, dim };
-    let scenes: [Case; 4] = [
+    let scenes: [Case; 5] = [
         (heads(4, 1, 128), 64, &[(200, 150), (140, 1), (40, 40)]),
         (heads(12, 1, 128), 16, &[(300, 1), (10, 1)]),
         (heads(2, 1, 64), 16, &[(100, 100), (70, 1)]),
         (heads(2, 1, 256), 16, &[(100, 100), (70, 1)]),
+        // Pages so long that three rows might not fit where narrow ones are widened.
+        (heads(2, 1, 64), 1 << 20, &[(100, 100), (70, 1), (30, 9)]),
     ];
-    for (heads, page_size, sequences) in scenes {
-        let mut scene = Scene::new(device, heads, page_size, sequences, 1);
-        let width = heads.query_width();
-        let query = Matrix::random(device, scene.tokens, width, 77);
-        // An odd place in memory goes to the kernel that takes any.
-        for margin in [0, 1] {
-            let mut out = Matrix::new(device, scene.tokens, width + margin, DType::BF16);
-            let out = out.view_mut().columns(0..width);
-            scene
-                .attend(device, 0, query.view(), out)
-                .expect("attention");
+    for kv in [DType::BF16, DType::F8E4M3] {
+        for scene in scenes {
+            attend(device, scene, kv);
         }
+    }
+}
+
+fn attend(device: &CudaDevice, (heads, page_size, sequences): Case, kv: DType) {
+    let mut scene = Scene::of(device, heads, page_size, sequences, (1, kv));
+    let width = heads.query_width();
+    let query = Matrix::random(device, scene.tokens, width, 77);
+    // An odd place in memory goes to the kernel that takes any.
+    for margin in [0, 1] {
+        let mut out = Matrix::new(device, scene.tokens, width + margin, DType::BF16);
+        let out = out.view_mut().columns(0..width);
+        scene
+            .attend(device, 0, query.view(), out)
+            .expect("attention");
     }
 }
 

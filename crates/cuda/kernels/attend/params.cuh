@@ -16,6 +16,8 @@ struct AttendParams {
     float* partial_sums;
     float* partial_scales;
     uint32_t* arrivals;
+    // Homes of widened rows: rows that have one are passed over. None where there are no such rows, or nobody is without.
+    const uint32_t* homes;
     uint32_t query_stride;
     uint32_t out_stride;
     uint32_t table_stride;
@@ -58,6 +60,8 @@ struct FreshParams {
 constexpr float kLog2E = 1.4426950408889634f;
 // Stands for minus infinity where a difference of two of them must not be a NaN.
 constexpr float kLowest = -1e30f;
+// A row that is not widened; no home is far from zero.
+constexpr uint32_t kNowhere = 0x80000000u;
 
 // A sequence of the batch: where its new tokens are, where they stand, and where its pages are listed.
 struct Sequence {
@@ -71,6 +75,7 @@ struct Sequence {
         if (row >= p.rows) return sequence;
         sequence.first_token = p.starts[row];
         sequence.fresh = p.starts[row + 1] - sequence.first_token;
+        if (p.homes && p.homes[row] != kNowhere) sequence.fresh = 0;
         sequence.length = p.lengths[row];
         sequence.pages = p.page_table + static_cast<size_t>(p.table_rows[row]) * p.table_stride;
         return sequence;

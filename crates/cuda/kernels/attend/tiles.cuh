@@ -17,6 +17,8 @@ struct TilesParams {
     uint32_t run;
     // The next tile to be taken, and how many blocks have ended.
     uint32_t* taken;
+    // Keys and values were one byte each and are widened; `table_rows` has homes instead of rows of the page table.
+    uint32_t widened;
 };
 
 constexpr int kTileRows = 128;

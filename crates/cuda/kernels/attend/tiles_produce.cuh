@@ -32,13 +32,13 @@ struct Schedule {
         uint32_t longest = 0, listed = 0;
         for (uint32_t row = lane; row < p.attend.rows; row += 32) {
             const Sequence sequence = Sequence::load(p.attend, row);
-            if (sequence.fresh > p.attend.few) longest = max(longest, sequence.length);
+            if (has_tiles(p, row, sequence)) longest = max(longest, sequence.length);
         }
         longest = __reduce_max_sync(kEveryLane, longest);
         for (int turn = 0; turn < 2; ++turn) {
             for (uint32_t first = 0; first < p.attend.rows; first += 32) {
                 const Sequence sequence = Sequence::load(p.attend, first + lane);
-                const bool has = sequence.fresh > p.attend.few && (sequence.length < longest / 2) == (turn == 1);
+                const bool has = has_tiles(p, first + lane, sequence) && (sequence.length < longest / 2) == (turn == 1);
                 const uint32_t mask = __ballot_sync(kEveryLane, has);
                 if (has) {
                     const uint32_t at = listed + __popc(mask & ((1u << lane) - 1));
@@ -75,6 +75,11 @@ struct Schedule {
     }
 
 private:
+    __device__ static bool has_tiles(const TilesParams& p, uint32_t row, const Sequence& sequence) {
+        if (sequence.fresh <= p.attend.few) return false;
+        return !p.widened || p.attend.table_rows[row] != kNowhere;
+    }
+
     // Numbers only rise.
     __device__ Tile find_tile(uint32_t number) {
         const AttendParams& a = p.attend;
@@ -197,7 +202,8 @@ private:
         uint8_t* to = ring + at.stage * Shape::kKeyBytes;
         const auto slot_of = [&](uint32_t run) {
             const uint32_t position = first + run * p.run, size = p.attend.page_size;
-            return p.attend.page_table[tile.pages + position / size] * size + position % size;
+            const uint32_t number = tile.pages + position / size;
+            return (p.widened ? number : p.attend.page_table[number]) * size + position % size;
         };
         // Looked up while the room is still in use.
         const uint32_t own = lane < runs ? slot_of(lane) : 0;

@@ -2,6 +2,8 @@
 //! shape), and one for those with many.
 
 mod stream;
+mod tiles;
+mod widen;
 
 use std::sync::Arc;
 
@@ -13,9 +15,10 @@ use crate::context::Context;
 use crate::device::CudaDevice;
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
-use crate::tensor_map::{Boxes, TensorMap};
 
 use stream::Streams;
+use tiles::{Source, Tiles};
+use widen::Widened;
 
 pub(crate) use stream::FreshParams;
 
@@ -34,6 +37,7 @@ struct AttendParams {
     partial_sums: u64,
     partial_scales: u64,
     arrivals: u64,
+    homes: u64,
     query_stride: u32,
     out_stride: u32,
     table_stride: u32,
@@ -52,18 +56,6 @@ struct AttendParams {
     soft_cap: f32,
 }
 
-#[derive(Clone, Copy)]
-#[repr(C, align(128))]
-struct TilesParams {
-    query: TensorMap,
-    keys: TensorMap,
-    values: TensorMap,
-    attend: AttendParams,
-    tokens: u32,
-    run: u32,
-    taken: u64,
-}
-
 /// Sizes that heads are rounded up to.
 const DIMS: [usize; 3] = [64, 128, 256];
 /// Columns of products, one for each query head of a group and new token.
@@ -71,10 +63,6 @@ const COLUMNS: [usize; 2] = [8, 16];
 /// Positions of a unit of work, and units that come in even chunks.
 const UNIT: usize = 128;
 const EVEN: usize = 16;
-/// Rows of queries in a tile.
-const TILE_ROWS: usize = 128;
-/// Rows of a batch that the tile kernel can list.
-const MOST_ROWS: usize = 2048;
 /// Bytes for results of chunks.
 const PARTIALS: usize = 64 << 20;
 /// Key heads times workers.
@@ -96,10 +84,11 @@ pub(crate) struct Attention {
     /// By size of heads, columns, and whether keys and values are narrow.
     split: [[[Function; 2]; 2]; 3],
     streams: Streams,
-    tiles: [Function; 3],
+    tiles: Tiles,
+    /// Where keys and values of one byte are the type that a server keeps.
+    widened: Option<Widened>,
     partials: Buffer,
     arrivals: Buffer,
-    taken: Buffer,
     units: usize,
 }
 
@@ -108,6 +97,7 @@ impl Attention {
         context: &Arc<Context>,
         modules: &Modules,
         units: usize,
+        kv: DType,
     ) -> Result<Self, DeviceError> {
         let split = |dim: usize, columns: usize, kv: &str| {
             let name = format!("attend_split_{dim}_{columns}_{kv}");
@@ -115,42 +105,22 @@ impl Attention {
         };
         let both = |dim, columns| Ok([split(dim, columns, "bf16")?, split(dim, columns, "fp8")?]);
         let all = |dim| Ok([both(dim, COLUMNS[0])?, both(dim, COLUMNS[1])?]);
-        let tiles = |dim| modules.find_with_shared(&format!("attend_tiles_{dim}"), WHOLE_ROOM);
+        let narrow = kv == DType::F8E4M3;
         Ok(Self {
             split: [all(DIMS[0])?, all(DIMS[1])?, all(DIMS[2])?],
             streams: Streams::find(modules)?,
-            tiles: [tiles(DIMS[0])?, tiles(DIMS[1])?, tiles(DIMS[2])?],
+            tiles: Tiles::new(context, modules)?,
+            widened: narrow.then(|| Widened::new(context, modules)).transpose()?,
             partials: allocate(context, PARTIALS, "attention's partial results")?,
             arrivals: allocate(context, MOST_SHARES * 4, "attention's arrivals")?,
-            taken: allocate(context, 8, "attention's tiles")?,
             units,
         })
     }
-}
 
-fn split_room(dim: usize) -> usize {
-    if dim <= 128 { HALF_ROOM } else { WHOLE_ROOM }
-}
-
-/// What the launchers derive from an op.
-struct Shape {
-    /// Index into [`DIMS`] and the size there.
-    dim_index: usize,
-    dim: usize,
-    column_index: usize,
-    narrow: bool,
-    /// Few new tokens go to the kernel that the copy engine feeds.
-    streams: bool,
-    /// Rows with more new tokens go to the tile kernel; none do when it cannot take them.
-    few: usize,
-}
-
-impl Shape {
-    fn of(op: &Attend<'_>) -> Self {
+    /// What the launchers derive from an op.
+    fn shape(&self, op: &Attend<'_>) -> Shape {
         let group = op.heads.group();
-        let dim_index = DIMS.iter().position(|&dim| dim >= op.heads.dim);
-        let dim_index =
-            dim_index.unwrap_or_else(|| panic!("heads of {} elements are too wide", op.heads.dim));
+        let dim_index = dim_index(op);
         let narrow = op.cache.dtype() == DType::F8E4M3;
         let streams = stream::takes(op);
         let dim_index = if streams && narrow {
@@ -159,12 +129,12 @@ impl Shape {
             dim_index
         };
         let column_index = usize::from(group > COLUMNS[0]);
-        let few = if tiles_take(op) {
+        let few = if tiles::take(op) && (!narrow || self.widened.is_some()) {
             (COLUMNS[column_index] / group).max(1)
         } else {
             u32::MAX as usize
         };
-        Self {
+        Shape {
             dim_index,
             dim: DIMS[dim_index],
             column_index,
@@ -175,19 +145,27 @@ impl Shape {
     }
 }
 
-/// True when the copy engine can read queries, keys and values.
-fn tiles_take(op: &Attend<'_>) -> bool {
-    let even = |address: *const u8| (address as usize).is_multiple_of(16);
-    op.cache.dtype() == DType::BF16
-        && op.heads.dim.is_multiple_of(8)
-        && op.heads.group() <= TILE_ROWS
-        && op.batch.rows() <= MOST_ROWS
-        && op.query.stride().is_multiple_of(8)
-        && op.out.stride().is_multiple_of(2)
-        && (op.out.address() as usize).is_multiple_of(4)
-        && even(op.query.address())
-        && even(op.cache.keys().address())
-        && even(op.cache.values().address())
+fn split_room(dim: usize) -> usize {
+    if dim <= 128 { HALF_ROOM } else { WHOLE_ROOM }
+}
+
+/// Index into [`DIMS`] of the size that takes the op's heads.
+fn dim_index(op: &Attend<'_>) -> usize {
+    let index = DIMS.iter().position(|&dim| dim >= op.heads.dim);
+    index.unwrap_or_else(|| panic!("heads of {} elements are too wide", op.heads.dim))
+}
+
+/// What the kernels for few new tokens are chosen by.
+struct Shape {
+    /// Index into [`DIMS`] and the size there.
+    dim_index: usize,
+    dim: usize,
+    column_index: usize,
+    narrow: bool,
+    /// Few new tokens go to the kernel that the copy engine feeds.
+    streams: bool,
+    /// Rows with more new tokens go to the tile kernel; none do when it cannot take them.
+    few: usize,
 }
 
 /// The logarithm of the page size where sixteen positions never cross a page and heads can be copied by pieces.
@@ -205,25 +183,41 @@ fn page_shift(op: &Attend<'_>) -> u32 {
 
 impl CudaDevice {
     pub(crate) fn launch_attend(&self, op: &Attend<'_>) -> Result<(), OpError> {
-        let shape = Shape::of(op);
+        let shape = self.attention.shape(op);
         if op.query.rows() == 0 {
             return Ok(());
         }
         let params = self.attend_params(op, &shape);
         let many = op.batch.max_query > shape.few;
+        if !many {
+            return Ok(self.launch_few(op, &shape, &params)?);
+        }
         // When all rows have the most new tokens, none has few.
         let all_alike = op.query.rows() == op.batch.rows() * op.batch.max_query;
-        if !many || !all_alike {
-            if shape.streams {
-                self.launch_stored(op, &shape, &params)?;
-            } else {
-                self.launch_split(op, &shape, &params)?;
-            }
+        let (mut few, mut source) = ((!all_alike).then_some(params), Source::cache(op, &params));
+        if let (true, Some(widened)) = (shape.narrow, &self.attention.widened) {
+            self.launch_widen(op, &params, widened)?;
+            few = widened.left_over(op, &params).or(few);
+            source = widened.source(op, &params);
         }
-        if many {
-            self.launch_tiles(op, &shape, &params)?;
+        if let Some(few) = few {
+            self.launch_few(op, &shape, &few)?;
         }
-        Ok(())
+        Ok(self.launch_tiles(op, &source)?)
+    }
+
+    /// Rows with few new tokens, and those that the tile kernel does not take.
+    fn launch_few(
+        &self,
+        op: &Attend<'_>,
+        shape: &Shape,
+        params: &AttendParams,
+    ) -> Result<(), DeviceError> {
+        if shape.streams {
+            self.launch_stored(op, shape, params)
+        } else {
+            self.launch_split(op, shape, params)
+        }
     }
 
     fn attend_params(&self, op: &Attend<'_>, shape: &Shape) -> AttendParams {
@@ -258,6 +252,7 @@ impl CudaDevice {
             partial_sums,
             partial_scales: partial_sums + (workers * op.heads.kv * (each - scales)) as u64,
             arrivals: self.attention.arrivals.address() as u64,
+            homes: 0,
             query_stride: op.query.stride() as u32,
             out_stride: op.out.stride() as u32,
             table_stride: op.batch.page_table.stride() as u32,
@@ -292,55 +287,6 @@ impl CudaDevice {
         };
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(&self.context, function, grid, params) }
-    }
-
-    fn launch_tiles(
-        &self,
-        op: &Attend<'_>,
-        shape: &Shape,
-        params: &AttendParams,
-    ) -> Result<(), DeviceError> {
-        let (heads, group) = (op.heads, op.heads.group());
-        let keys_at_once = if shape.dim <= 128 { 128 } else { 64 };
-        let run = common_divisor(op.batch.page_size, keys_at_once);
-        let tokens = TILE_ROWS / group;
-        let cached = |address: u64| {
-            TensorMap::new(&Boxes {
-                address,
-                sizes: &[heads.dim as u64, heads.kv as u64, op.cache.slots() as u64],
-                strides: &[2 * heads.dim as u64, 2 * heads.kv_width() as u64],
-                shape: &[TensorMap::SLICE, 1, run as u32],
-            })
-        };
-        let tiles = TilesParams {
-            query: TensorMap::new(&Boxes {
-                address: params.query,
-                sizes: &[heads.dim as u64, heads.query as u64, op.query.rows() as u64],
-                strides: &[2 * heads.dim as u64, 2 * op.query.stride() as u64],
-                shape: &[TensorMap::SLICE, group as u32, tokens as u32],
-            })?,
-            keys: cached(params.keys)?,
-            values: cached(params.values)?,
-            attend: *params,
-            tokens: tokens as u32,
-            run: run as u32,
-            taken: self.attention.taken.address() as u64,
-        };
-        let most = (op.query.rows() / tokens + op.batch.rows()) * heads.kv;
-        let grid = Grid {
-            blocks: (most.min(self.attention.units), 1, 1),
-            threads: 384,
-            shared: WHOLE_ROOM,
-        };
-        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe {
-            launch(
-                &self.context,
-                self.attention.tiles[shape.dim_index],
-                grid,
-                &tiles,
-            )
-        }
     }
 }
 

@@ -136,7 +136,7 @@ impl CudaDevice {
         }
         let fresh = FreshParams::of(&op.rope);
         let attend = op.attend();
-        let shape = Shape::of(&attend);
+        let shape = self.attention.shape(&attend);
         let alone = attend.batch.max_query == 1 && attend.query.rows() == attend.batch.rows();
         match fresh {
             Some(fresh) if shape.streams && shape.dim == attend.heads.dim && alone => {
