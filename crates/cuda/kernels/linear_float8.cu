@@ -1,21 +1,15 @@
-// Products of few rows with eight-bit floats: out = x · weightᵀ + bias, every code read once, at the speed of memory.
+// Products of few rows with eight-bit floats: out = x · weightᵀ + bias, every code read once.
 //
-// Blocks take equal shares of all tiles of outputs. Codes become bf16 in registers, the first factor of the products, and the
-// sums of each segment of inputs are scaled before they are added: nothing is rounded that the bf16 kernel would not round.
+// Codes become bf16 in registers, the first factor of the products; sums of inputs that share a scale are scaled before they
+// are added: nothing is rounded that the bf16 kernels would not round.
 #include "common/float8.cuh"
-#include "common/order.cuh"
-#include "common/room.cuh"
-#include "common/wgmma.cuh"
-#include "linear/finish.cuh"
-#include "linear/shared_tile.cuh"
+#include "linear/team.cuh"
 
 struct WeightScales {
     Scales scales;
 };
 
 struct Float8Params : LinearMaps, WeightScales, LinearSurroundings {};
-
-constexpr int kSlice = 64;
 
 #define OUT4(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])
 #define OUT16(i) OUT4(i), OUT4(i + 4), OUT4(i + 8), OUT4(i + 12)
@@ -64,184 +58,114 @@ __device__ __forceinline__ void multiply_codes<64>(float (&sums)[32], const uint
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<uint32_t>(add)));
 }
 
-template <int kTokens, int kWarpgroups, Ending kEnding>
-struct Stream8 {
-    static constexpr bool kGated = kEnding == Ending::kGated;
-    static constexpr int kConsumers = 128 * kWarpgroups;
-    static constexpr int kThreads = kConsumers + 32;
-    static constexpr int kOutputs = 64 * kWarpgroups;
-    static constexpr int kWeightBytes = kOutputs * kSegment;
-    static constexpr int kBytes = kWeightBytes + kTokens * kSegment * 2;
-    static constexpr int kFit = (kHalfRoom - 512) / kBytes;
-    static constexpr int kStages = kFit < 12 ? kFit : 12;
-    static constexpr int kSums = kTokens / 2;
-
-    using Tile = SharedTile<kOutputs, kTokens, kConsumers>;
-
-    struct Barriers {
-        Barrier full[kStages];
-        Barrier empty[kStages];
-        uint32_t last;
-        Factors<kTokens> factors;
-    };
-    static_assert(kStages * kBytes + sizeof(Barriers) <= kHalfRoom, "fits");
+struct Float8Codes {
+    using Params = Float8Params;
+    static constexpr int kInputs = kSegment;
 
     // The map counts in pairs of codes. Gates and their factors come eight rows of each in turn.
-    static __device__ void fetch_weights(const Float8Params& p, uint8_t* to, Barrier* full, const Unit& unit) {
-        full->expect(kBytes);
-        for (int i = 0; i < kWarpgroups; ++i) {
-            uint8_t* place = to + i * 64 * kSegment;
-            const uint32_t first = unit.tile * kOutputs + i * 64;
+    template <int kGroups, bool kGated>
+    static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
+        for (int i = 0; i < kGroups; ++i) {
+            uint8_t* place = to + i * 64 * kRowBytes;
+            const uint32_t first = (tile * kGroups + i) * 64;
             if constexpr (kGated) {
-                copy_box(place, &p.weight, full, unit.stage * (kSegment / 2), 0, 0, first / 16);
+                copy_box(place, &p.weight, full, stage * (kSegment / 2), 0, 0, first / 16);
             } else {
-                copy_box(place, &p.weight, full, unit.stage * (kSegment / 2), first);
+                copy_box(place, &p.weight, full, stage * (kSegment / 2), first);
             }
-        }
-    }
-
-    static __device__ void fetch_x(const Float8Params& p, uint8_t* to, Barrier* full, const Unit& unit) {
-        for (int slice = 0; slice < static_cast<int>(kSegment) / kSlice; ++slice) {
-            copy_box(to + kWeightBytes + slice * kTokens * kSlice * 2, &p.x, full, unit.stage * kSegment + slice * kSlice, 0);
-        }
-    }
-
-    // One thread keeps the ring full.
-    static __device__ void produce(const Float8Params& p, uint8_t* ring, Barriers* barriers, uint32_t begin, uint32_t end) {
-        expect_map(&p.weight);
-        expect_map(&p.x);
-        const uint32_t count = end - begin, early = min(count, static_cast<uint32_t>(kStages));
-        Unit ahead(p, begin), unit(p, begin);
-        for (uint32_t i = 0; i < early; ++i, ahead.advance(p)) {
-            fetch_weights(p, ring + i * kBytes, &barriers->full[i], ahead);
-        }
-        wait_for_predecessor();
-        for (uint32_t i = 0; i < early; ++i, unit.advance(p)) fetch_x(p, ring + i * kBytes, &barriers->full[i], unit);
-        RingPlace<kStages> place;
-        for (uint32_t i = early; i < count; ++i, unit.advance(p), place.advance()) {
-            barriers->empty[place.stage].wait(place.parity);
-            fetch_weights(p, ring + place.stage * kBytes, &barriers->full[place.stage], unit);
-            fetch_x(p, ring + place.stage * kBytes, &barriers->full[place.stage], unit);
         }
     }
 
     // The row of the weight that the sums of a thread's upper, or lower, output belong to.
-    static __device__ uint32_t weight_row(const Float8Params& p, uint32_t tile, bool lower) {
-        if constexpr (kGated) {
-            const uint32_t gate = tile * (kOutputs / 2) + threadIdx.x / 32 * 8 + threadIdx.x % 32 / 4;
-            return min(lower ? p.outputs / 2 + gate : gate, p.outputs - 1);
+    template <class Team>
+    static __device__ uint32_t weight_row(const Team& team, bool lower) {
+        const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, outputs = team.p.outputs;
+        if constexpr (Team::kEnds == Ending::kGated) {
+            const uint32_t gate = team.tile * (Team::kOutputs / 2) + warp * 8 + lane / 4;
+            return min(lower ? outputs / 2 + gate : gate, outputs - 1);
         }
-        return min(tile * kOutputs + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + (lower ? 8 : 0), p.outputs - 1);
+        return min(team.tile * Team::kOutputs + warp * 16 + lane / 4 + (lower ? 8 : 0), outputs - 1);
     }
 
-    // Sixteen codes of a row as the fragments of four steps; rows are turned by 128-byte swizzling.
-    static __device__ uint4 load_codes(const uint8_t* stage, uint32_t row, uint32_t half) {
-        const uint32_t piece = (threadIdx.x % 4 * 2 + half) ^ (row % 8);
-        return *reinterpret_cast<const uint4*>(stage + row * kSegment + piece * 16);
-    }
-
-    // Sums of one segment, not scaled yet.
-    static __device__ void multiply(const uint8_t* stage, uint64_t x, float (&sums)[kSums]) {
+    // Half of the codes of a segment as the fragments of four steps; rows are turned by 128-byte swizzling.
+    static __device__ __forceinline__ void widen(const uint8_t* stage, uint32_t half, uint32_t (&a)[4][4]) {
         const uint32_t row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
-        // The second half is widened beside the products of the first, where there are registers for both.
-        constexpr int kAtOnce = kTokens < 64 ? 8 : 4;
-        uint32_t a[kAtOnce][4];
-        pin(sums);
+        const uint8_t* place = stage + row * kRowBytes + ((threadIdx.x % 4 * 2 + half) ^ (row % 8)) * 16;
+        const uint4 upper = *reinterpret_cast<const uint4*>(place);
+        const uint4 lower = *reinterpret_cast<const uint4*>(place + 8 * kRowBytes);
+        const uint32_t up[4] = {upper.x, upper.y, upper.z, upper.w}, low[4] = {lower.x, lower.y, lower.z, lower.w};
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const uint4 upper = load_codes(stage, row, half), lower = load_codes(stage, row + 8, half);
-            const uint32_t up[4] = {upper.x, upper.y, upper.z, upper.w}, low[4] = {lower.x, lower.y, lower.z, lower.w};
-            if (half == 1 && kAtOnce == 4) wait_products<0>();
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int at = (half * 4 + i) % kAtOnce;
-                widen_codes(up[i], a[at][0], a[at][2]);
-                widen_codes(low[i], a[at][1], a[at][3]);
-            }
-            begin_products();
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const uint32_t bytes = half * kTokens * kSlice * 2 + i * 32;
-                multiply_codes<kTokens>(sums, a[(half * 4 + i) % kAtOnce], moved(x, bytes), half != 0 || i != 0);
-            }
-            commit_products();
-        }
-        wait_products<0>();
-        pin(sums);
-    }
-
-    static __device__ void consume(const Float8Params& p, uint8_t* ring, Barriers* barriers, uint32_t begin, uint32_t end) {
-        const uint32_t base = shared_address(ring);
-        RingPlace<kStages> place;
-        Unit unit(p, begin);
-        if (p.squares && begin < end) {
-            // While the first stages are fetched.
-            constexpr int kWarps = kConsumers / 32, kAtOnce = kTokens / kWarps < 8 ? kTokens / kWarps : 8;
-            wait_for_predecessor();
-            find_factors<kTokens, kWarps, kAtOnce>(p, &barriers->factors, threadIdx.x / 32);
-        }
-        while (begin < end) {
-            // The part of a tile that is this block's.
-            const uint32_t tile = unit.tile, first = unit.stage, last = min(p.stages, first + end - begin);
-            const float* upper = p.scales.row(weight_row(p, tile, false));
-            const float* lower = p.scales.row(weight_row(p, tile, true));
-            float sums[kSums] = {};
-            for (; unit.stage < last; ++unit.stage, place.advance()) {
-                const uint32_t group = unit.stage / p.scales.group_segments;
-                const float scales[2] = {__ldg(upper + group), __ldg(lower + group)};
-                const uint64_t x = matrix_along(base + place.stage * kBytes + kWeightBytes);
-                barriers->full[place.stage].wait(place.parity);
-                float part[kSums];
-                multiply(ring + place.stage * kBytes, x, part);
-                if (threadIdx.x % 32 == 0) barriers->empty[place.stage].arrive();
-#pragma unroll
-                for (int i = 0; i < kSums; ++i) sums[i] += scales[i / 2 % 2] * part[i];
-            }
-            const bool whole = first == 0 && last == p.stages;
-            if (whole || Tile::join(p, &barriers->last, tile, first == 0, last - first, sums)) {
-                const uint32_t place = tile * kOutputs + threadIdx.x / 32 * 16;
-                Finish<kTokens>::template run<kEnding>(p, &barriers->factors, place, sums);
-            }
-            begin += last - first;
-            unit.stage = 0;
-            ++unit.tile;
+        for (int i = 0; i < 4; ++i) {
+            widen_codes(up[i], a[i][0], a[i][2]);
+            widen_codes(low[i], a[i][1], a[i][3]);
         }
     }
 
-    static __device__ void run(const Float8Params& p) {
-        extern __shared__ __align__(1024) uint8_t shared[];
-        let_successor_begin();
-        uint8_t* ring = shared;
-        Barriers* barriers = reinterpret_cast<Barriers*>(shared + kStages * kBytes);
-        if (threadIdx.x == 0) {
-            for (int i = 0; i < kStages; ++i) {
-                barriers->full[i].init(1);
-                barriers->empty[i].init(kConsumers / 32);
+    // Products of one half are on their way while the next half is widened.
+    template <class Team>
+    static __device__ __forceinline__ void multiply(const Team& team, typename Team::Sums& sums) {
+        constexpr int kTokens = Team::kRows;
+        const uint32_t base = shared_address(team.ring), each = team.p.scales.group_segments;
+        const float* upper = team.p.scales.row(weight_row(team, false));
+        const float* lower = team.p.scales.row(weight_row(team, true));
+        typename Team::Sums part = {};
+        uint32_t a[2][4][4];
+        RingPlace<Team::kStages> place;
+        uint32_t before = 0, group = team.begin / each, left = each - team.begin % each;
+        bool adds = false;
+        for (uint32_t stage = team.begin; stage < team.end; ++stage, place.advance()) {
+            const uint8_t* codes = team.ring + place.stage * Team::kBytes;
+            const uint64_t x = matrix_along(base + place.stage * Team::kBytes + Team::kWeightBytes);
+            const float scales[2] = {__ldg(upper + group), __ldg(lower + group)};
+            team.barriers->full[place.stage].wait(place.parity);
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                widen(codes, half, a[half]);
+                pin(part);
+                begin_products();
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const uint32_t bytes = half * kTokens * kSlice * 2 + i * 32;
+                    multiply_codes<kTokens>(part, a[half][i], moved(x, bytes), adds || half != 0 || i != 0);
+                }
+                commit_products();
+                // The half before is done: its registers are free, and its stage.
+                wait_products<1>();
+                if (half == 0 && stage != team.begin) team.release(before);
             }
-            barriers->factors.found.init(kConsumers / 32);
-            publish_barriers();
-        }
-        __syncthreads();
-        const uint32_t begin = Tile::shares(p).begin(blockIdx.x), end = Tile::shares(p).begin(blockIdx.x + 1);
-        if (threadIdx.x >= kConsumers) {
-            if (threadIdx.x % 32 == 0) produce(p, ring, barriers, begin, end);
-        } else {
-            consume(p, ring, barriers, begin, end);
+            adds = true;
+            before = place.stage;
+            if (--left == 0 || stage + 1 == team.end) {
+                wait_products<0>();
+                pin(part);
+#pragma unroll
+                for (int i = 0; i < kTokens / 2; ++i) sums[i] += scales[i / 2 % 2] * part[i];
+                adds = false;
+                left = each;
+                ++group;
+            }
         }
     }
 };
 
-#define LINEAR_FLOAT8(name, tokens, warpgroups, ending)                                                              \
-    extern "C" __global__ void __launch_bounds__(Stream8<tokens, warpgroups, ending>::kThreads, 2) name##_##tokens( \
-        const __grid_constant__ Float8Params p) {                                                                    \
-        Stream8<tokens, warpgroups, ending>::run(p);                                                                 \
+#define LINEAR_FLOAT8(groups, tokens, name, ending)                                                                    \
+    extern "C" __global__ void __launch_bounds__((TeamOf<Float8Codes, groups, tokens, Ending::ending>::kThreads), 1)   \
+        name##_team_##groups##x##tokens(const __grid_constant__ Float8Params p) {                                      \
+        extern __shared__ __align__(1024) uint8_t shared[];                                                            \
+        TeamOf<Float8Codes, groups, tokens, Ending::ending>(p, shared).run();                                          \
     }
-#define LINEAR_FLOAT8_ALL(name, ending)  \
-    LINEAR_FLOAT8(name, 8, 1, ending)    \
-    LINEAR_FLOAT8(name, 16, 1, ending)   \
-    LINEAR_FLOAT8(name, 32, 2, ending)   \
-    LINEAR_FLOAT8(name, 64, 2, ending)
 
-LINEAR_FLOAT8_ALL(linear_float8, Ending::kResults)
-LINEAR_FLOAT8_ALL(linear_float8_gated, Ending::kGated)
-LINEAR_FLOAT8_ALL(linear_float8_onward, Ending::kOnward)
+#define LINEAR_FLOAT8_ALL(groups, tokens)                        \
+    LINEAR_FLOAT8(groups, tokens, linear_float8, kResults)       \
+    LINEAR_FLOAT8(groups, tokens, linear_float8_gated, kGated)   \
+    LINEAR_FLOAT8(groups, tokens, linear_float8_onward, kOnward)
+
+#define LINEAR_FLOAT8_OF(tokens) \
+    LINEAR_FLOAT8_ALL(1, tokens) \
+    LINEAR_FLOAT8_ALL(2, tokens) \
+    LINEAR_FLOAT8_ALL(3, tokens)
+
+LINEAR_FLOAT8_OF(8)
+LINEAR_FLOAT8_OF(16)
+LINEAR_FLOAT8_OF(32)
+LINEAR_FLOAT8_OF(64)

@@ -23,7 +23,7 @@ const EXACT: f64 = 8e-3;
 const ROUNDED: f64 = 4e-2;
 
 pub(crate) fn run(device: &CudaDevice) -> bool {
-    let mut well = correct(device);
+    let mut well = true;
     for (name, outputs, inputs) in SHAPES {
         let plain = weight(device, outputs, inputs, 1);
         for (kind, block) in [("row", [1, inputs]), ("128", [128, 128])] {
@@ -73,37 +73,48 @@ fn float8_weight(
 }
 
 /// Some outputs of every row count against sums on the host.
-fn correct(device: &CudaDevice) -> bool {
+pub(crate) fn check(device: &CudaDevice) -> bool {
     let mut well = true;
-    for (outputs, inputs) in [(6144, 4096), (384, 1160), (256, 512)] {
-        for block in [[outputs, inputs], [1, inputs], [128, 128], [64, 256]] {
-            let (weight, numbers) = float8_weight(device, (outputs, inputs), block, 5);
-            for line in device.describe_float8_products(outputs, inputs) {
-                println!("    {line}");
-            }
-            for rows in [1, 7, 16, 33, 64, 65, 130, 258, 1023] {
-                let x = Matrix::random(device, rows, inputs, 9);
-                let mut out = Matrix::new(device, rows, outputs, DType::BF16);
-                linear(device, x.view(), &weight, out.view_mut()).expect("a product");
-                let (x, found) = (x.read(device), out.read(device));
-                let (mut some, mut expected) = (Vec::new(), Vec::new());
-                for row in (0..rows).step_by(rows.div_ceil(9)) {
-                    let x = &x[row * inputs..(row + 1) * inputs];
-                    let columns = (0..outputs).step_by(outputs.div_ceil(64));
-                    for (column, weights) in columns.zip(numbers.chunks(inputs)) {
-                        let products = x.iter().zip(weights).map(|(a, b)| f64::from(a * b));
-                        expected.push(products.sum::<f64>() as f32);
-                        some.push(found[row * outputs + column]);
-                    }
+    for shape in [(6144, 4096), (384, 1160), (256, 512)] {
+        well &= agrees(device, shape, &[1, 7, 16, 33, 64, 65, 130, 258, 1023]);
+    }
+    well
+}
+
+/// The same of one shape and some row counts.
+pub(crate) fn agrees(
+    device: &CudaDevice,
+    (outputs, inputs): (usize, usize),
+    counts: &[usize],
+) -> bool {
+    let mut well = true;
+    for block in [[outputs, inputs], [1, inputs], [128, 128], [64, 256]] {
+        let (weight, numbers) = float8_weight(device, (outputs, inputs), block, 5);
+        for line in device.describe_float8_products(outputs, inputs) {
+            println!("    {line}");
+        }
+        for &rows in counts {
+            let x = Matrix::random(device, rows, inputs, 9);
+            let mut out = Matrix::new(device, rows, outputs, DType::BF16);
+            linear(device, x.view(), &weight, out.view_mut()).expect("a product");
+            let (x, found) = (x.read(device), out.read(device));
+            let (mut some, mut expected) = (Vec::new(), Vec::new());
+            for row in (0..rows).step_by(rows.div_ceil(9)) {
+                let x = &x[row * inputs..(row + 1) * inputs];
+                let columns = (0..outputs).step_by(outputs.div_ceil(64));
+                for (column, weights) in columns.zip(numbers.chunks(inputs)) {
+                    let products = x.iter().zip(weights).map(|(a, b)| f64::from(a * b));
+                    expected.push(products.sum::<f64>() as f32);
+                    some.push(found[row * outputs + column]);
                 }
-                let error = distance(&some, &expected);
-                let bound = if rows <= 64 { EXACT } else { ROUNDED };
-                let word = if error < bound { "right" } else { "WRONG" };
-                println!(
-                    "{outputs}×{inputs} blocks {block:?} {rows:5} rows: off by {error:.1e}, {word}"
-                );
-                well &= error < ROUNDED;
             }
+            let error = distance(&some, &expected);
+            let bound = if rows <= 64 { EXACT } else { ROUNDED };
+            let word = if error < bound { "right" } else { "WRONG" };
+            println!(
+                "{outputs}×{inputs} blocks {block:?} {rows:5} rows: off by {error:.1e}, {word}"
+            );
+            well &= error < bound;
         }
     }
     well

@@ -307,6 +307,13 @@ pub(crate) fn replays_small(device: &CudaDevice) -> bool {
     replays(device, dims, &layers, 2, 130)
 }
 
+/// The same with weights of one byte.
+pub(crate) fn narrow_small(device: &CudaDevice) -> bool {
+    let dims = &MODELS[1];
+    let layers = [Layer::narrow(device, dims, 0)];
+    replays(device, dims, &layers, 3, 130)
+}
+
 fn replays(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, length: usize) -> bool {
     let slots = rows * length.div_ceil(PAGE) * PAGE;
     let cache = |seed| Matrix::random(device, slots, dims.heads.kv_width(), seed);

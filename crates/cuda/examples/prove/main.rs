@@ -32,7 +32,7 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 18] = [
+const PARTS: [(&str, Part); 19] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -40,6 +40,7 @@ const PARTS: [(&str, Part); 18] = [
     ("graphs", graphs::run),
     ("small", small::run),
     ("products", products::run),
+    ("fp8-conformance", float8::check),
     ("fp8", float8::run),
     ("attention", attention::time),
     ("decode", decode::run),
@@ -52,6 +53,16 @@ const PARTS: [(&str, Part); 18] = [
     ("ways", ways::run),
     ("profile", profile::run),
 ];
+
+/// Rows that products are tuned for.
+fn step_tokens(part: &str) -> usize {
+    match part {
+        "sanitize" | "few" => 8,
+        "fp8-layers" => 256,
+        "prompts" => 8192,
+        _ => 2048,
+    }
+}
 
 fn main() -> ExitCode {
     let mut folders = Vec::new();
@@ -82,16 +93,11 @@ fn main() -> ExitCode {
     let options = CudaOptions {
         library_folders: folders,
         // Fewer rows, fewer ways to choose from: a tool that watches every access takes its time.
-        max_step_tokens: if parts
+        max_step_tokens: parts
             .iter()
-            .any(|part| matches!(part.0, "sanitize" | "few"))
-        {
-            8
-        } else if parts.iter().any(|part| part.0 == "prompts") {
-            8192
-        } else {
-            2048
-        },
+            .map(|part| step_tokens(part.0))
+            .min()
+            .unwrap_or(0),
         products,
         in_turn,
         kv,

@@ -7,7 +7,7 @@ use tensor::DType;
 
 use crate::attention::{Case, Scene};
 use crate::bench::{Matrix, linear, normals, sync, weight};
-use crate::{decode, layers, narrow, small};
+use crate::{decode, float8, layers, narrow, small};
 
 /// More than one segment of a row, and rows that do not begin at multiples of four.
 const VOCABULARY: usize = 13_003;
@@ -35,7 +35,8 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     }
     log_probs(device).expect("log-probabilities");
     products(device).expect("products");
-    let well = layers::replays_small(device) && well;
+    let well = float8::agrees(device, (192, 384), &[3]) && well;
+    let well = layers::replays_small(device) && layers::narrow_small(device) && well;
     sync(device);
     well
 }

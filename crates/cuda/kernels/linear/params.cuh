@@ -13,8 +13,6 @@ struct LinearMaps {
 struct LinearSurroundings {
     void* out;
     const bf16* bias;
-    float* partials;
-    uint32_t* arrivals;
     // Sums of squares of rows of x that lack the factor of their norm.
     const float* squares;
     // Where a layer ends: the running sum, the weight of the next norm, and sums of squares for its readers.

@@ -57,7 +57,7 @@ struct Quad {
 // Warp `warp` of `kWarps` works out the factors that rows from `begin` to `end` lack, eight at a time. Many loads are on
 // their way at once: a product has little time between its first inputs and its end.
 template <int kWarps>
-__device__ __forceinline__ void find_row_factors(const LinearParams& p, float* factors, uint32_t warp, uint32_t begin,
+__device__ __forceinline__ void find_row_factors(const LinearSurroundings& p, float* factors, uint32_t warp, uint32_t begin,
                                                  uint32_t end) {
     const uint32_t lane = threadIdx.x % 32;
     const bool even = p.parts % 4 == 0 && reinterpret_cast<uintptr_t>(p.squares) % 16 == 0;
@@ -128,7 +128,7 @@ struct RowEnding {
         }
     }
 
-    static __device__ __forceinline__ void add_bias(const LinearParams& p, const Quad& quad, uint32_t from, float (&sums)[4]) {
+    static __device__ __forceinline__ void add_bias(const LinearSurroundings& p, const Quad& quad, uint32_t from, float (&sums)[4]) {
         if (!p.bias) return;
 #pragma unroll
         for (uint32_t i = 0; i < 4; ++i) {
@@ -137,7 +137,7 @@ struct RowEnding {
     }
 
     // Gates and their factors lie eight by eight.
-    static __device__ __forceinline__ void gated(const LinearParams& p, const TileSums& sums, const float* factors,
+    static __device__ __forceinline__ void gated(const LinearSurroundings& p, const TileSums& sums, const float* factors,
                                                  uint32_t first, uint32_t token, uint32_t number) {
         const uint32_t output = number / 2 * 16 + number % 2 * 4, width = p.outputs / 2;
         const Quad quad(first / 2 + number * 4, width, is_even(p.out, p.out_stride, 2));
@@ -154,7 +154,7 @@ struct RowEnding {
         quad.store(static_cast<bf16*>(p.out) + static_cast<size_t>(token) * p.out_stride, ups);
     }
 
-    static __device__ __forceinline__ void results(const LinearParams& p, const TileSums& sums, const float* factors,
+    static __device__ __forceinline__ void results(const LinearSurroundings& p, const TileSums& sums, const float* factors,
                                                    uint32_t first, uint32_t token, uint32_t number) {
         const Quad quad(first + number * 4, p.outputs, is_even(p.out, p.out_stride, p.wide ? 4 : 2));
         float values[4];
@@ -172,7 +172,7 @@ struct RowEnding {
     }
 
     // Adds to the residual; what the next products read lacks only the factor of the norm.
-    static __device__ __forceinline__ void onward(const LinearParams& p, const TileSums& sums, uint32_t first, uint32_t token,
+    static __device__ __forceinline__ void onward(const LinearSurroundings& p, const TileSums& sums, uint32_t first, uint32_t token,
                                                   const Quad& quad, const float (&norm)[4], const float (&before)[4]) {
         float values[4], weighted[4], squares = 0.0f;
         add(sums, token, quad.place - first, values);
@@ -192,12 +192,12 @@ struct RowEnding {
         if (threadIdx.x % 4 == 0 && quad.count > 0) p.next_squares[token * p.next_parts + quad.place / 16] = squares;
     }
 
-    static __device__ __forceinline__ Quad end_quad(const LinearParams& p, uint32_t first) {
+    static __device__ __forceinline__ Quad end_quad(const LinearSurroundings& p, uint32_t first) {
         const bool even = is_even(p.out, p.out_stride, 2) && is_even(p.residual, p.residual_stride, 2);
         return Quad(first + threadIdx.x % kQuads * 4, p.outputs, even);
     }
 
-    static __device__ __forceinline__ void load_residuals(const LinearParams& p, const Quad& quad, uint32_t token, uint32_t end,
+    static __device__ __forceinline__ void load_residuals(const LinearSurroundings& p, const Quad& quad, uint32_t token, uint32_t end,
                                                           float (&residual)[kAhead][4]) {
 #pragma unroll
         for (uint32_t i = 0; i < kAhead; ++i) {
@@ -207,7 +207,7 @@ struct RowEnding {
     }
 
     // For the first rows from `begin` to `end` that this thread ends.
-    static __device__ __forceinline__ void prepare(const LinearParams& p, uint32_t first, uint32_t begin, uint32_t end,
+    static __device__ __forceinline__ void prepare(const LinearSurroundings& p, uint32_t first, uint32_t begin, uint32_t end,
                                                    Ahead& ahead) {
         const Quad quad = end_quad(p, first);
 #pragma unroll
@@ -215,7 +215,7 @@ struct RowEnding {
         load_residuals(p, quad, begin + threadIdx.x / kQuads, end, ahead.residual);
     }
 
-    static __device__ void end_layer(const LinearParams& p, const TileSums& sums, uint32_t first, uint32_t begin, uint32_t end,
+    static __device__ void end_layer(const LinearSurroundings& p, const TileSums& sums, uint32_t first, uint32_t begin, uint32_t end,
                                      Ahead& ahead) {
         const Quad quad = end_quad(p, first);
         for (uint32_t token = begin + threadIdx.x / kQuads; token < end;) {
@@ -230,7 +230,7 @@ struct RowEnding {
     }
 
     // Rows from `begin` to `end` of the tile whose outputs begin at `first`; `factors` are those that rows lack.
-    static __device__ void write(const LinearParams& p, const TileSums& sums, const float* factors, uint32_t first,
+    static __device__ void write(const LinearSurroundings& p, const TileSums& sums, const float* factors, uint32_t first,
                                  uint32_t begin, uint32_t end) {
         const uint32_t number = threadIdx.x % kQuads;
         for (uint32_t token = begin + threadIdx.x / kQuads; token < end; token += kStep) {

@@ -103,7 +103,7 @@ impl Link {
         let inputs = product.x.cols();
         let outputs = ending.outputs(product);
         let stages = inputs.div_ceil(STAGE);
-        let linear = Surroundings::new(product, (outputs, stages), [0, 0], norm, ending);
+        let linear = Surroundings::new(product, (outputs, stages), norm, ending);
         Ok(Self {
             maps: [
                 weight_map(weight, (outputs, inputs), ending.is_gated())?,

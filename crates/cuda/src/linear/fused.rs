@@ -4,16 +4,15 @@ use std::sync::PoisonError;
 
 use ops::{DeviceError, LateNorm, Weight};
 
-use super::{
-    BUCKETS, DeviceWeight, Ending, Float8Weight, Product, Products, Shape, Variant, Way, float8,
-};
+use super::team::Team;
+use super::{BUCKETS, DeviceWeight, Ending, Float8Weight, Product, Products, Shape, Variant, Way};
 use crate::device::ProductChoice;
 
 /// A weight, and the shape of our kernel for its products.
 #[derive(Clone, Copy)]
 pub(crate) enum Fusable<'w> {
     Plain(&'w DeviceWeight, Variant),
-    Float8(&'w Float8Weight, float8::Variant),
+    Float8(&'w Float8Weight, Team),
 }
 
 impl Products {

@@ -193,7 +193,7 @@ impl Stream {
         let params = LinearParams {
             weight: map,
             x: inputs.map(few, FEW)?,
-            surroundings: Surroundings::new(product, (outputs, stages), [0; 2], norm, ending),
+            surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
         };
         let grid = Grid {
             blocks: (few.blocks, 1, 1),

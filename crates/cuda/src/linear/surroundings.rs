@@ -67,8 +67,6 @@ impl Told {
 pub(crate) struct Surroundings {
     out: u64,
     bias: u64,
-    partials: u64,
-    arrivals: u64,
     squares: u64,
     residual: u64,
     norm: u64,
@@ -87,20 +85,16 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Those of a product with a weight of so many outputs, in so many stages; `sums` are the addresses of sums of
-    /// shared tiles and of how much of each tile has arrived.
+    /// Those of a product with a weight of so many outputs, in so many stages.
     pub(crate) fn new(
         product: &Product<'_>,
         (outputs, stages): (usize, usize),
-        [partials, arrivals]: [u64; 2],
         norm: Option<LateNorm<'_>>,
         ending: &Ending<'_>,
     ) -> Self {
         let mut all = Self {
             out: product.out.address() as u64,
             bias: product.bias_address(),
-            partials,
-            arrivals,
             squares: 0,
             residual: 0,
             norm: 0,

@@ -1,4 +1,5 @@
-//! Products with tens of rows: blocks of a cluster share the inputs of a tile.
+//! Products whose blocks take a tile of outputs each, and a cluster of them the inputs of one: with tens of rows and, of
+//! eight-bit floats, with any few.
 
 use ops::{DeviceError, LateNorm};
 
@@ -14,7 +15,7 @@ use crate::tensor_map::{Boxes, TensorMap};
 const GROUP: usize = 64;
 /// Warpgroups that the compiled shapes have.
 const GROUPS: [usize; 3] = [1, 2, 3];
-/// Rows of x that the compiled shapes take.
+/// Rows of x that the compiled shapes for bf16 take.
 const ROWS: [usize; 4] = [16, 32, 64, 128];
 /// Blocks that share the inputs of a tile; eight is the most that every device takes for a cluster.
 const PARTS: [usize; 4] = [1, 2, 4, 8];
@@ -32,6 +33,11 @@ pub(crate) struct Team {
 }
 
 impl Team {
+    /// Rows of x in a box.
+    pub(super) fn rows(self) -> usize {
+        self.rows
+    }
+
     fn outputs(self) -> usize {
         GROUP * self.groups
     }
@@ -77,17 +83,26 @@ impl AtOnce {
     }
 }
 
-/// The kernels, by ending, rows and warpgroups.
-pub(super) struct Teams {
-    functions: [[[Function; GROUPS.len()]; ROWS.len()]; Ending::NAMES.len()],
+/// The compiled kernels of one kind of weights, by ending, rows and warpgroups.
+pub(super) struct Shapes<const COUNT: usize> {
+    functions: [[[Function; GROUPS.len()]; COUNT]; Ending::NAMES.len()],
+    rows: [usize; COUNT],
+    /// Inputs of a stage.
+    stage: usize,
     at_once: AtOnce,
 }
 
-impl Teams {
-    pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
+impl<const COUNT: usize> Shapes<COUNT> {
+    /// Those whose names begin so, by ending.
+    pub(super) fn find(
+        (modules, units): (&Modules, usize),
+        names: [&str; Ending::NAMES.len()],
+        rows: [usize; COUNT],
+        stage: usize,
+    ) -> Result<Self, DeviceError> {
         let mut functions = [[[modules.find("linear_any")?; _]; _]; _];
-        for (by_rows, name) in functions.iter_mut().zip(Ending::NAMES) {
-            for (by_groups, rows) in by_rows.iter_mut().zip(ROWS) {
+        for (by_rows, name) in functions.iter_mut().zip(names) {
+            for (by_groups, rows) in by_rows.iter_mut().zip(rows) {
                 for (function, groups) in by_groups.iter_mut().zip(GROUPS) {
                     let name = format!("{name}_team_{groups}x{rows}");
                     *function = modules.find_with_shared(&name, WHOLE_ROOM)?;
@@ -95,15 +110,20 @@ impl Teams {
             }
         }
         let at_once = AtOnce::ask(functions[0][0][0], units)?;
-        Ok(Self { functions, at_once })
+        Ok(Self {
+            functions,
+            rows,
+            stage,
+            at_once,
+        })
     }
 
     /// Ways to compute a product of so many rows.
     pub(super) fn variants(&self, rows: usize, (outputs, inputs): (usize, usize)) -> Vec<Team> {
-        let Some(rows) = ROWS.into_iter().find(|&most| most >= rows) else {
+        let Some(rows) = self.rows.into_iter().find(|&most| most >= rows) else {
             return Vec::new();
         };
-        let stages = inputs.div_ceil(TensorMap::SLICE as usize);
+        let stages = inputs.div_ceil(self.stage);
         let shapes = GROUPS.into_iter().flat_map(|groups| {
             PARTS.map(|parts| Team {
                 groups,
@@ -118,6 +138,45 @@ impl Teams {
         let least = fit.iter().map(work).min().unwrap_or(0);
         let worth = |team: &Team| work(team) * TRIED.1 <= least * TRIED.0;
         fit.into_iter().filter(worth).collect()
+    }
+
+    /// Enqueues a kernel for a weight of so many outputs.
+    ///
+    /// # Safety
+    /// `P` must be the kernel's parameter struct, and its addresses must be valid for what the kernel does.
+    pub(super) unsafe fn launch<P: Copy>(
+        &self,
+        context: &Context,
+        team: Team,
+        (ending, outputs): (&Ending<'_>, usize),
+        params: &P,
+    ) -> Result<(), DeviceError> {
+        let grid = Grid {
+            blocks: (team.blocks(outputs), 1, 1),
+            threads: 2 * GROUP * (team.groups + 1),
+            shared: WHOLE_ROOM,
+        };
+        let place = |list: &[usize], of| list.iter().position(|&known| known == of);
+        let by_rows = place(&self.rows, team.rows).expect("shapes come from the lists");
+        let by_groups = place(&GROUPS, team.groups).expect("shapes come from the lists");
+        let function = self.functions[ending.number()][by_rows][by_groups];
+        // SAFETY: the caller's promise.
+        unsafe { launch_clusters(context, function, grid, team.parts, params) }
+    }
+}
+
+/// The kernels for weights of bf16.
+pub(super) struct Teams(Shapes<{ ROWS.len() }>);
+
+impl Teams {
+    pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
+        let stage = TensorMap::SLICE as usize;
+        Shapes::find((modules, units), Ending::NAMES, ROWS, stage).map(Self)
+    }
+
+    /// Ways to compute a product of so many rows.
+    pub(super) fn variants(&self, rows: usize, shape: (usize, usize)) -> Vec<Team> {
+        self.0.variants(rows, shape)
     }
 
     /// Enqueues a product; rows of `x` are made of 16-byte pieces.
@@ -145,19 +204,10 @@ impl Teams {
                 strides: &[2 * x.stride() as u64],
                 shape: &[TensorMap::SLICE, team.rows as u32],
             })?,
-            surroundings: Surroundings::new(product, (outputs, stages), [0; 2], norm, ending),
+            surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
         };
-        let grid = Grid {
-            blocks: (team.blocks(outputs), 1, 1),
-            threads: 2 * GROUP * (team.groups + 1),
-            shared: WHOLE_ROOM,
-        };
-        let place = |list: &[usize], of| list.iter().position(|&known| known == of);
-        let by_rows = place(&ROWS, team.rows).expect("shapes come from the lists");
-        let by_groups = place(&GROUPS, team.groups).expect("shapes come from the lists");
-        let function = self.functions[ending.number()][by_rows][by_groups];
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe { launch_clusters(context, function, grid, team.parts, &params) }
+        unsafe { self.0.launch(context, team, (ending, outputs), &params) }
     }
 }
 

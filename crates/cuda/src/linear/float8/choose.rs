@@ -17,6 +17,8 @@ const FEWEST: usize = 3;
 const REPEATS: usize = 3;
 /// What rounding activations must gain to be worth their precision.
 const ROUNDING: f32 = 1.1;
+/// Milliseconds that a small kernel costs, whatever it does.
+const SMALL: f32 = 3e-3;
 /// Algorithms of cuBLASLt that are tried.
 const CANDIDATES: usize = 4;
 
@@ -98,7 +100,7 @@ impl Products {
         weights: &[&Float8Weight],
     ) -> Result<Choice, DeviceError> {
         let rows = product.x.rows();
-        let variants = self.float8.variants(rows, product.out.cols());
+        let variants = self.float8.variants(rows, weights[0]);
         let streams: Vec<Way> = variants.into_iter().map(Way::Stream).collect();
         let algorithms = self.rounded_candidates(product, weights[0], CANDIDATES)?;
         let rounded: Vec<Way> = algorithms.into_iter().map(Way::Rounded).collect();
@@ -116,10 +118,11 @@ impl Products {
                     continue;
                 };
                 times[kind] = times[kind].min(time);
-                let price = if matches!(way, Way::Rounded(_)) {
-                    time * ROUNDING
-                } else {
-                    time
+                let price = match way {
+                    Way::Stream(_) => time,
+                    // Ours does the work of a small kernel too.
+                    Way::Rounded(_) => time * ROUNDING + SMALL,
+                    Way::Widened => time + SMALL,
                 };
                 if fastest.is_none_or(|(best, _)| price < best) {
                     fastest = Some((price, way));

@@ -1,23 +1,18 @@
 //! The kernels' parameters and grids.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use ops::{DeviceError, LateNorm};
 use tensor::{Buffer, DType, View, ViewMut};
 
 use super::weight::padded;
-use super::{Float8Weight, LARGEST_SUMS, MOST_TILES, Room, SEGMENT, SHAPES, Variant, locked};
-use crate::launch::{Grid, HALF_ROOM, launch};
+use super::{Float8Weight, Room, SEGMENT};
+use crate::launch::{Grid, launch};
 use crate::linear::surroundings::{Ending, Surroundings};
+use crate::linear::team::Team;
 use crate::linear::{Product, Products};
 use crate::memory::allocate;
 use crate::tensor_map::{Boxes, TensorMap};
-
-/// Threads of a consuming warpgroup, its outputs, and threads that fetch.
-const WARPGROUP: usize = 128;
-const WARPGROUP_OUTPUTS: usize = 64;
-const PRODUCERS: usize = 32;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -162,9 +157,9 @@ impl Products {
         &self,
         product: &Product<'_>,
         weight: &Float8Weight,
-        variant: Variant,
+        team: Team,
     ) -> Result<(), DeviceError> {
-        self.run_float8_fused(product, weight, variant, None, &Ending::Results)
+        self.run_float8_fused(product, weight, team, None, &Ending::Results)
     }
 
     /// Enqueues a product by our kernel, with the work of the small kernels around it.
@@ -172,17 +167,14 @@ impl Products {
         &self,
         product: &Product<'_>,
         weight: &Float8Weight,
-        variant: Variant,
+        team: Team,
         norm: Option<LateNorm<'_>>,
         ending: &Ending<'_>,
     ) -> Result<(), DeviceError> {
-        let ((most_rows, tile), x) = (SHAPES[variant.shape], &product.x);
-        let shared = self.float8_sums()?;
-        let gated = matches!(ending, Ending::Gated { .. });
-        let sums = [&shared[0], &shared[1]].map(|buffer| buffer.address() as u64);
+        let (outputs, x) = (weight.outputs, &product.x);
         let stages = weight.padded() / SEGMENT;
         let params = StreamParams {
-            weight: if gated {
+            weight: if ending.is_gated() {
                 weight.gated_map()?
             } else {
                 weight.map
@@ -191,41 +183,14 @@ impl Products {
                 address: x.address() as u64,
                 sizes: &[x.cols() as u64, x.rows() as u64],
                 strides: &[2 * x.stride() as u64],
-                shape: &[TensorMap::SLICE, most_rows as u32],
+                shape: &[TensorMap::SLICE, team.rows() as u32],
             })?,
             scales: weight.scales(),
-            surroundings: Surroundings::new(product, (weight.outputs, stages), sums, norm, ending),
+            surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
         };
-        let grid = Grid {
-            blocks: (variant.blocks, 1, 1),
-            threads: tile / WARPGROUP_OUTPUTS * WARPGROUP + PRODUCERS,
-            shared: HALF_ROOM,
-        };
+        let (context, kernels) = (&self.context, &self.float8.stream);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe {
-            launch(
-                &self.context,
-                self.float8.stream[ending.number()][variant.shape],
-                grid,
-                &params,
-            )
-        }
-    }
-
-    /// Sums of shared tiles, and how much of each tile has arrived.
-    fn float8_sums(&self) -> Result<Arc<[Buffer; 2]>, DeviceError> {
-        let mut sums = locked(&self.float8.partials);
-        if let Some(sums) = sums.as_ref() {
-            return Ok(Arc::clone(sums));
-        }
-        let most_blocks = 2 * self.float8.units;
-        let partials = 2 * most_blocks * LARGEST_SUMS * size_of::<f32>();
-        let made = Arc::new([
-            allocate(&self.context, partials, "sums of products")?,
-            allocate(&self.context, MOST_TILES * 4, "arrivals of products")?,
-        ]);
-        *sums = Some(Arc::clone(&made));
-        Ok(made)
+        unsafe { kernels.launch(context, team, (ending, outputs), &params) }
     }
 
     pub(super) fn run_float8_any(

@@ -15,8 +15,8 @@ use ops::DeviceError;
 use tensor::{Buffer, DType};
 
 use super::blas::{Algorithm, Scaled};
+use super::team::{Shapes, Team};
 use super::{BUCKETS, Product, Products, Shape, none_found};
-use crate::launch::HALF_ROOM;
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 
@@ -24,35 +24,24 @@ pub(crate) use weight::{Float8Weight, ScaleGrid};
 
 /// Codes that lie together: rows are padded to so many, and scales cover so many at least.
 const SEGMENT: usize = 128;
-/// Rows of x that the compiled shapes take, and outputs of their tiles.
-const SHAPES: [(usize, usize); 4] = [(8, 64), (16, 64), (32, 128), (64, 128)];
+/// Rows of x that the compiled shapes take.
+const ROWS: [usize; 4] = [8, 16, 32, 64];
 /// Names of the kernels: results, gated ones, and the end of a layer.
 const NAMES: [&str; 3] = [
     "linear_float8",
     "linear_float8_gated",
     "linear_float8_onward",
 ];
-const LARGEST_SUMS: usize = 64 * 128;
-/// Tiles whose arrivals are counted.
-const MOST_TILES: usize = 1 << 16;
 /// Rows whose activations are rounded at once.
 const MOST_ROUNDED: usize = 4096;
 /// Bytes of a weight that are widened at once.
 const WIDENED: usize = 64 << 20;
 
-/// One compiled shape of the kernel and the size of its grid.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Variant {
-    /// Which of the shapes.
-    shape: usize,
-    blocks: usize,
-}
-
 /// How a product is computed.
 #[derive(Clone, Copy)]
 enum Way {
     /// By our kernel.
-    Stream(Variant),
+    Stream(Team),
     /// By cuBLASLt, activations rounded.
     Rounded(Algorithm),
     /// By cuBLASLt, the weight widened to bf16 before.
@@ -77,16 +66,14 @@ struct Room {
 
 /// The kernels and what they share.
 pub(crate) struct Float8Kernels {
-    stream: [[Function; SHAPES.len()]; NAMES.len()],
+    stream: Shapes<{ ROWS.len() }>,
     any: Function,
     arrange: Function,
     invent: Function,
     widen: Function,
     round: Function,
     /// Made with the first weight.
-    partials: Mutex<Option<Arc<[Buffer; 2]>>>,
     room: Mutex<Option<Arc<Room>>>,
-    units: usize,
     chosen: Mutex<BTreeMap<(Shape, bool), Choice>>,
     /// Algorithms for widened weights.
     suggested: Mutex<BTreeMap<Shape, Algorithm>>,
@@ -94,45 +81,24 @@ pub(crate) struct Float8Kernels {
 
 impl Float8Kernels {
     pub(crate) fn new(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
-        let any = modules.find("linear_float8_any")?;
-        let mut stream = [[any; SHAPES.len()]; NAMES.len()];
-        for (functions, name) in stream.iter_mut().zip(NAMES) {
-            for (function, (rows, _)) in functions.iter_mut().zip(SHAPES) {
-                *function = modules.find_with_shared(&format!("{name}_{rows}"), HALF_ROOM)?;
-            }
-        }
+        let stream = Shapes::find((modules, units), NAMES, ROWS, SEGMENT)?;
         Ok(Self {
             stream,
-            any,
+            any: modules.find("linear_float8_any")?,
             arrange: modules.find("float8_arrange")?,
             invent: modules.find("float8_invent")?,
             widen: modules.find("float8_widen")?,
             round: modules.find("float8_round")?,
-            partials: Mutex::default(),
             room: Mutex::default(),
-            units,
             chosen: Mutex::default(),
             suggested: Mutex::default(),
         })
     }
 
     /// Ways to compute a product of so many rows by our kernel.
-    fn variants(&self, rows: usize, outputs: usize) -> Vec<Variant> {
-        let Some(shape) = SHAPES.iter().position(|&(most, _)| most >= rows) else {
-            return Vec::new();
-        };
-        let (tiles, most) = (outputs.div_ceil(SHAPES[shape].1), 2 * self.units);
-        if tiles > MOST_TILES {
-            return Vec::new();
-        }
-        let even: Vec<usize> = if tiles > most {
-            vec![tiles.div_ceil(tiles.div_ceil(most))]
-        } else {
-            let parts = (1..=6).map(|parts| parts * tiles);
-            parts.filter(|&blocks| blocks <= most).collect()
-        };
-        let blocks = [most, self.units].into_iter().chain(even);
-        blocks.map(|blocks| Variant { shape, blocks }).collect()
+    fn variants(&self, rows: usize, weight: &Float8Weight) -> Vec<Team> {
+        self.stream
+            .variants(rows, (weight.outputs, weight.padded()))
     }
 }
 
@@ -173,14 +139,14 @@ impl Products {
             let way = self.float8_way(product, weight)?;
             return self.run_float8_way(product, weight, &way);
         }
-        match self.float8.variants(rows, product.out.cols()).first() {
+        match self.float8.variants(rows, weight).first() {
             Some(&variant) => self.run_float8_stream(product, weight, variant),
             None => self.run_float8_any(product, weight),
         }
     }
 
     /// The shape of our kernel for products of so many rows, where it was chosen: then it does the work of small kernels too.
-    pub(crate) fn float8_fusable(&self, weight: &Float8Weight, rows: usize) -> Option<Variant> {
+    pub(crate) fn float8_fusable(&self, weight: &Float8Weight, rows: usize) -> Option<Team> {
         let shape = Shape {
             outputs: weight.outputs,
             inputs: weight.inputs,
@@ -216,7 +182,7 @@ impl Products {
         if let Some(choice) = locked(&self.float8.chosen).get(&key) {
             return Ok(choice.way);
         }
-        let variants = self.float8.variants(product.x.rows(), product.out.cols());
+        let variants = self.float8.variants(product.x.rows(), weight);
         let way = if let Some(&variant) = variants.first() {
             Way::Stream(variant)
         } else {
@@ -272,7 +238,7 @@ impl Products {
         }
         if whole < rows {
             let rest = rows_of(product, whole..rows);
-            let variants = self.float8.variants(rest.x.rows(), rest.out.cols());
+            let variants = self.float8.variants(rest.x.rows(), weight);
             let variant = variants
                 .first()
                 .ok_or_else(|| none_found(&Shape::of(&rest)))?;

@@ -1,0 +1,173 @@
+// Blocks that multiply tiles of outputs, and blocks of a cluster that share the inputs of one.
+//
+// Weights are the first factor, 64 outputs a warpgroup, and all rows of x the second. A block takes one tile of outputs and
+// a whole multiprocessor. Where there are fewer tiles than multiprocessors, blocks of a cluster share the inputs of a tile:
+// each leaves its sums in its own shared memory, and finishes some of the rows with what the others left.
+#pragma once
+#include "../common/order.cuh"
+#include "../common/room.cuh"
+#include "../common/shares.cuh"
+#include "../common/wgmma.cuh"
+#include "rows.cuh"
+
+// Elements of x, and bytes of a weight's row, that one copy brings.
+constexpr int kSlice = 64;
+constexpr int kRowBytes = 128;
+// Warps that find factors of late norms.
+constexpr int kFactorWarps = 3;
+constexpr int kMostStages = 24;
+
+// `Kind` says what weights are: `Params`, `kInputs` of a stage, `fetch` and `multiply`.
+template <class Kind, int kGroups, int kTokens, Ending kEnding>
+struct TeamOf {
+    using Params = typename Kind::Params;
+    static constexpr Ending kEnds = kEnding;
+    static constexpr int kOutputs = 64 * kGroups;
+    static constexpr int kRows = kTokens;
+    static constexpr int kWeightBytes = kOutputs * kRowBytes;
+    static constexpr int kBytes = kWeightBytes + kTokens * Kind::kInputs * 2;
+    static constexpr int kConsumers = 128 * kGroups;
+    static constexpr int kThreads = kConsumers + 128;
+    // What barriers and factors take at most is left for them.
+    static constexpr int kFit = (kWholeRoom - 1024) / kBytes;
+    static constexpr int kStages = kFit < kMostStages ? kFit : kMostStages;
+
+    using Sums = float[kTokens / 2];
+    using Rows = RowEnding<kOutputs, kConsumers, kEnding>;
+
+    struct Barriers {
+        Barrier full[kStages];
+        Barrier empty[kStages];
+        // Opens when the factors are there that rows of x lack.
+        Barrier found;
+        float factors[kTokens];
+    };
+    static_assert(sizeof(Barriers) <= 1024, "fits");
+    static_assert(kTokens * Rows::kRow * 4 <= kStages * kBytes, "sums take the place of stages");
+
+    const Params& p;
+    uint8_t* ring;
+    Barriers* barriers;
+    // Which of the blocks that share the inputs of its tile this is, and how many they are: a cluster.
+    uint32_t part;
+    uint32_t parts;
+    uint32_t tile;
+    // Stages of inputs.
+    uint32_t begin;
+    uint32_t end;
+    // Rows that this block finishes.
+    uint32_t first_row;
+    uint32_t last_row;
+
+    __device__ TeamOf(const Params& params, uint8_t* shared)
+        : p(params), ring(shared), barriers(reinterpret_cast<Barriers*>(shared + kStages * kBytes)) {
+        part = cluster_rank();
+        parts = cluster_size();
+        tile = blockIdx.x / parts;
+        const Shares shares(p.stages, parts);
+        begin = shares.begin(part);
+        end = shares.begin(part + 1);
+        const uint32_t each = (p.rows + parts - 1) / parts;
+        first_row = min(part * each, p.rows);
+        last_row = min(first_row + each, p.rows);
+    }
+
+    // Stages may be used again when every warp that multiplies says so.
+    __device__ __forceinline__ void release(uint32_t slot) const {
+        if (threadIdx.x % 32 == 0) barriers->empty[slot].arrive();
+    }
+
+    __device__ void run() const {
+        if (threadIdx.x == 0) {
+            for (int i = 0; i < kStages; ++i) {
+                barriers->full[i].init(1);
+                barriers->empty[i].init(kConsumers / 32);
+            }
+            barriers->found.init(kFactorWarps);
+            publish_barriers();
+        }
+        if (threadIdx.x == kConsumers) {
+            expect_map(&p.weight);
+            expect_map(&p.x);
+        }
+        __syncthreads();
+        let_successor_begin();
+        if (threadIdx.x >= kConsumers) {
+            const uint32_t warp = (threadIdx.x - kConsumers) / 32;
+            if (warp > 0) {
+                wait_for_predecessor();
+                if (p.squares) find_row_factors<kFactorWarps>(p, barriers->factors, warp - 1, first_row, last_row);
+                if (threadIdx.x % 32 == 0) barriers->found.arrive();
+            } else if (threadIdx.x == kConsumers) {
+                produce();
+            }
+        } else {
+            consume();
+        }
+    }
+
+private:
+    __device__ void fetch_weights(uint32_t slot, uint32_t stage) const {
+        Barrier* full = &barriers->full[slot];
+        full->expect(kBytes);
+        Kind::template fetch<kGroups, kEnding == Ending::kGated>(p, ring + slot * kBytes, full, tile, stage);
+    }
+
+    __device__ void fetch_x(uint32_t slot, uint32_t stage) const {
+        for (int slice = 0; slice < Kind::kInputs / kSlice; ++slice) {
+            copy_box(ring + slot * kBytes + kWeightBytes + slice * kTokens * kSlice * 2, &p.x, &barriers->full[slot],
+                     stage * Kind::kInputs + slice * kSlice, 0);
+        }
+    }
+
+    // One thread keeps the ring full.
+    __device__ void produce() const {
+        const uint32_t count = end - begin, early = min(count, static_cast<uint32_t>(kStages));
+        for (uint32_t i = 0; i < early; ++i) fetch_weights(i, begin + i);
+        wait_for_predecessor();
+        for (uint32_t i = 0; i < early; ++i) fetch_x(i, begin + i);
+        RingPlace<kStages> place;
+        for (uint32_t i = early; i < count; ++i, place.advance()) {
+            barriers->empty[place.stage].wait(place.parity);
+            fetch_weights(place.stage, begin + i);
+            fetch_x(place.stage, begin + i);
+        }
+    }
+
+    // Sums of the block, row by row, in the place of stages: nothing is on its way any more.
+    __device__ __forceinline__ void leave(const Sums& sums) const {
+        float* to = reinterpret_cast<float*>(ring);
+        const uint32_t lane = threadIdx.x % 32, output = threadIdx.x / 32 * 16 + lane / 4;
+#pragma unroll
+        for (int i = 0; i < kTokens / 2; ++i) {
+            const uint32_t token = i / 4 * 8 + lane % 4 * 2 + i % 2;
+            to[token * Rows::kRow + output + i / 2 % 2 * 8] = sums[i];
+        }
+    }
+
+    __device__ void consume() const {
+        constexpr bool kEndsLayer = kEnding == Ending::kOnward;
+        Sums sums = {};
+        [[maybe_unused]] typename Rows::Ahead ahead;
+        wait_for_predecessor();
+        if constexpr (kEndsLayer) Rows::prepare(p, tile * kOutputs, first_row, last_row, ahead);
+        Kind::multiply(*this, sums);
+        // Other warpgroups may still read the stages.
+        meet(1, kConsumers);
+        leave(sums);
+        if (parts > 1) {
+            meet_cluster();
+        } else {
+            meet(1, kConsumers);
+        }
+        const TileSums tile_sums{shared_address(ring), parts};
+        if constexpr (kEndsLayer) {
+            Rows::end_layer(p, tile_sums, tile * kOutputs, first_row, last_row, ahead);
+        } else {
+            if (p.squares) barriers->found.wait(0);
+            Rows::write(p, tile_sums, p.squares ? barriers->factors : nullptr, tile * kOutputs, first_row, last_row);
+        }
+        // Others read what this block left.
+        if (parts > 1) meet_cluster();
+    }
+};
