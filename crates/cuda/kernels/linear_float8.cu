@@ -111,39 +111,36 @@ struct Float8Codes {
         typename Team::Sums part = {};
         uint32_t a[2][4][4];
         RingPlace<Team::kStages> place;
-        uint32_t before = 0, group = team.begin / each, left = each - team.begin % each;
-        bool adds = false;
-        for (uint32_t stage = team.begin; stage < team.end; ++stage, place.advance()) {
-            const uint8_t* codes = team.ring + place.stage * Team::kBytes;
-            const uint64_t x = matrix_along(base + place.stage * Team::kBytes + Team::kWeightBytes);
+        uint32_t before = 0;
+        for (uint32_t stage = team.begin; stage < team.end;) {
+            // Inputs that share a scale.
+            const uint32_t group = stage / each, first = stage, last = min((group + 1) * each, team.end);
             const float scales[2] = {__ldg(upper + group), __ldg(lower + group)};
-            team.barriers->full[place.stage].wait(place.parity);
+            for (; stage < last; ++stage, place.advance()) {
+                const uint8_t* codes = team.ring + place.stage * Team::kBytes;
+                const uint64_t x = matrix_along(base + place.stage * Team::kBytes + Team::kWeightBytes);
+                team.barriers->full[place.stage].wait(place.parity);
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                widen(codes, half, a[half]);
-                pin(part);
-                begin_products();
+                for (int half = 0; half < 2; ++half) {
+                    widen(codes, half, a[half]);
+                    pin(part);
+                    begin_products();
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const uint32_t bytes = half * kTokens * kSlice * 2 + i * 32;
-                    multiply_codes<kTokens>(part, a[half][i], moved(x, bytes), adds || half != 0 || i != 0);
+                    for (int i = 0; i < 4; ++i) {
+                        const uint32_t bytes = half * kTokens * kSlice * 2 + i * 32;
+                        multiply_codes<kTokens>(part, a[half][i], moved(x, bytes), stage != first || half != 0 || i != 0);
+                    }
+                    commit_products();
+                    // The half before is done: its registers are free, and its stage.
+                    wait_products<1>();
+                    if (half == 0 && stage != team.begin) team.release(before);
                 }
-                commit_products();
-                // The half before is done: its registers are free, and its stage.
-                wait_products<1>();
-                if (half == 0 && stage != team.begin) team.release(before);
+                before = place.stage;
             }
-            adds = true;
-            before = place.stage;
-            if (--left == 0 || stage + 1 == team.end) {
-                wait_products<0>();
-                pin(part);
+            wait_products<0>();
+            pin(part);
 #pragma unroll
-                for (int i = 0; i < kTokens / 2; ++i) sums[i] += scales[i / 2 % 2] * part[i];
-                adds = false;
-                left = each;
-                ++group;
-            }
+            for (int i = 0; i < kTokens / 2; ++i) sums[i] += scales[i / 2 % 2] * part[i];
         }
     }
 };
