@@ -36,10 +36,13 @@ check() {
   wait
 }
 
-# two tools at once: neither is timed
+# tools at once: none is timed
 sanitize() {
-  part memcheck 100 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" --own-products --narrow sanitize &
-  part racecheck 100 compute-sanitizer --tool racecheck ./prove "${libraries[@]}" --own-products --narrow sanitize &
+  local tool
+  for tool in memcheck racecheck; do
+    part "$tool" 100 compute-sanitizer --tool "$tool" ./prove "${libraries[@]}" --own-products --narrow sanitize &
+    part "$tool-fp8" 100 compute-sanitizer --tool "$tool" ./prove "${libraries[@]}" --own-products sanitize-fp8 &
+  done
   wait
 }
 
@@ -66,7 +69,8 @@ for word in "$@"; do
     profile) profile ;;
     small | attention | decode | products | layers | kernels) prove "$word" 70 "$word" ;;
     ways) prove ways 40 --library-products ways ;;
-    fp8) prove fp8 120 fp8 ;;
+    fp8) prove fp8 120 fp8-conformance fp8 ;;
+    fp8-layers) prove fp8-layers 40 --narrow fp8-layers ;;
     in-turn) prove in-turn 40 --in-turn layers ;;
     own) prove own 40 --own-products layers ;;
     library) prove library 40 --library-products layers ;;
@@ -77,6 +81,6 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine layers kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs goldens memcheck racecheck summary; do
+for log in machine layers fp8-layers kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs goldens memcheck memcheck-fp8 racecheck racecheck-fp8 summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done

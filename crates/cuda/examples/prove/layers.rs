@@ -1,6 +1,8 @@
 //! Decode steps of whole models without sampling: every op of every layer in one graph, against the time that reading
 //! the weights and the cache takes.
 
+mod replay;
+
 use cuda::CudaDevice;
 use ops::{
     Activation, Device as _, GatedLinear, HeadNorm, Heads, KvCache, LateLinear, LateNorm, Linear,
@@ -8,8 +10,10 @@ use ops::{
 };
 use tensor::DType;
 
-use crate::bench::{MEMORY, Matrix, TENSOR, repeated, sync, time, weight};
+use crate::bench::{MEMORY, Matrix, TENSOR, repeated, time, weight};
 use crate::trace;
+
+pub(crate) use replay::{narrow_small, replay_as_they_run, replays_small};
 
 const PAGE: usize = 64;
 
@@ -286,73 +290,6 @@ impl Step {
         self.state = self.onward(device, &layer.down, &layer.qkv, false)?;
         Ok(())
     }
-}
-
-/// True when layers of few rows have the same bits replayed as op by op.
-pub(crate) fn replay_as_they_run(device: &CudaDevice) -> bool {
-    let mut well = true;
-    for dims in &MODELS {
-        let layers: Vec<Layer> = (0..2).map(|i| Layer::new(device, dims, i)).collect();
-        for (rows, length) in [(1, 1088), (2, 1), (2, 5000), (3, 130), (8, 200)] {
-            well &= replays(device, dims, &layers, rows, length);
-        }
-    }
-    well
-}
-
-/// The same of one small layer, for a tool that watches every access.
-pub(crate) fn replays_small(device: &CudaDevice) -> bool {
-    let dims = &MODELS[1];
-    let layers = [Layer::new(device, dims, 0)];
-    replays(device, dims, &layers, 2, 130)
-}
-
-/// The same with weights of one byte.
-pub(crate) fn narrow_small(device: &CudaDevice) -> bool {
-    let dims = &MODELS[1];
-    let layers = [Layer::narrow(device, dims, 0)];
-    replays(device, dims, &layers, 3, 130)
-}
-
-fn replays(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, length: usize) -> bool {
-    let slots = rows * length.div_ceil(PAGE) * PAGE;
-    let cache = |seed| Matrix::random(device, slots, dims.heads.kv_width(), seed);
-    let mut caches: Vec<Cache> = (0..layers.len() as u64)
-        .map(|i| (cache(i), cache(i + 9)))
-        .collect();
-    let (mut step, first) = (
-        Step::new(device, dims, (rows, length), 1),
-        Matrix::random(device, rows, dims.hidden, 3),
-    );
-    let mut all = |step: &mut Step| {
-        step.state = NormState::Done;
-        for (layer, cache) in layers.iter().zip(&mut caches) {
-            step.run(device, dims, layer, cache)?;
-        }
-        Ok::<(), OpError>(())
-    };
-    let begin = |step: &mut Step| {
-        for to in [&mut step.hidden, &mut step.residual] {
-            device.copy(first.view(), to.view_mut()).expect("a copy");
-        }
-        sync(device);
-    };
-    let graph = device.capture(&mut || all(&mut step)).expect("a capture");
-    let graph = graph.expect("this device captures");
-    begin(&mut step);
-    all(&mut step).expect("ops");
-    let eager = step.residual.read(device);
-    begin(&mut step);
-    graph.replay().expect("a replay");
-    let replayed = step.residual.read(device);
-    let same = eager
-        .iter()
-        .zip(&replayed)
-        .all(|(a, b)| a.to_bits() == b.to_bits());
-    let finite = eager.iter().all(|value| value.is_finite());
-    let name = dims.name;
-    println!("{name}, {rows} rows × {length}: equal bits {same}, finite {finite}");
-    same && finite
 }
 
 /// Rows and lengths of steps.

@@ -32,7 +32,7 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 19] = [
+const PARTS: [(&str, Part); 20] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -45,6 +45,7 @@ const PARTS: [(&str, Part); 19] = [
     ("attention", attention::time),
     ("decode", decode::run),
     ("sanitize", sanitize::run),
+    ("sanitize-fp8", sanitize::narrow_products),
     ("layers", layers::run),
     ("few", layers::few),
     ("prompts", layers::prompts),
@@ -54,13 +55,17 @@ const PARTS: [(&str, Part); 19] = [
     ("profile", profile::run),
 ];
 
-/// Rows that products are tuned for.
-fn step_tokens(part: &str) -> usize {
-    match part {
-        "sanitize" | "few" => 8,
-        "fp8-layers" => 256,
-        "prompts" => 8192,
-        _ => 2048,
+/// Rows that products are tuned for. Fewer rows, fewer ways to choose from: a tool that watches every access takes its time.
+fn step_tokens(parts: &[(&str, Part)]) -> usize {
+    let any = |names: &[&str]| parts.iter().any(|part| names.contains(&part.0));
+    if any(&["sanitize", "sanitize-fp8", "few"]) {
+        8
+    } else if any(&["prompts"]) {
+        8192
+    } else if any(&["fp8-layers"]) {
+        256
+    } else {
+        2048
     }
 }
 
@@ -92,12 +97,7 @@ fn main() -> ExitCode {
     }
     let options = CudaOptions {
         library_folders: folders,
-        // Fewer rows, fewer ways to choose from: a tool that watches every access takes its time.
-        max_step_tokens: parts
-            .iter()
-            .map(|part| step_tokens(part.0))
-            .min()
-            .unwrap_or(0),
+        max_step_tokens: step_tokens(&parts),
         products,
         in_turn,
         kv,

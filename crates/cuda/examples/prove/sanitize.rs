@@ -35,10 +35,14 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     }
     log_probs(device).expect("log-probabilities");
     products(device).expect("products");
-    let well = float8::agrees(device, (192, 384), &[3]) && well;
-    let well = layers::replays_small(device) && layers::narrow_small(device) && well;
+    let well = layers::replays_small(device) && well;
     sync(device);
     well
+}
+
+/// The same of products with eight-bit floats: choosing among their ways takes such a tool long.
+pub(crate) fn narrow_products(device: &CudaDevice) -> bool {
+    float8::agrees(device, (192, 384), [128, 128], &[3]) && layers::narrow_small(device)
 }
 
 fn attention(device: &CudaDevice) {

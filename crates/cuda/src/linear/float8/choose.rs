@@ -43,7 +43,7 @@ impl Products {
             wide: false,
             bias: false,
         };
-        let key = (shape(largest), weight.is_grouped());
+        let key = (shape(largest), weight.kind());
         if locked(&self.float8.chosen).contains_key(&key) {
             return Ok(weight);
         }
@@ -58,7 +58,7 @@ impl Products {
                 out: out.view_mut(0, rows, outputs, DType::BF16),
             };
             let choice = self.fastest_float8(&mut product, &weights)?;
-            let key = (shape(rows), weight.is_grouped());
+            let key = (shape(rows), weight.kind());
             locked(&self.float8.chosen).insert(key, choice);
             let biased = (
                 Shape {
@@ -162,8 +162,8 @@ impl Products {
         let mine = chosen.iter().filter(|((shape, _), _)| {
             shape.outputs == outputs && shape.inputs == inputs && !shape.bias
         });
-        mine.map(|((shape, grouped), choice)| {
-            let kind = if *grouped { "128×128" } else { "a row" };
+        mine.map(|((shape, kind), choice)| {
+            let kind = if kind.grouped { "128×128" } else { "a row" };
             let how = match choice.way {
                 Way::Stream(variant) => format!("{variant:?}"),
                 Way::Rounded(_) => "cuBLASLt, rounded".into(),

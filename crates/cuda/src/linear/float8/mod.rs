@@ -20,6 +20,8 @@ use super::{BUCKETS, Product, Products, Shape, none_found};
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 
+use weight::Kind;
+
 pub(crate) use weight::{Float8Weight, ScaleGrid};
 
 /// Codes that lie together: rows are padded to so many, and scales cover so many at least.
@@ -74,7 +76,7 @@ pub(crate) struct Float8Kernels {
     round: Function,
     /// Made with the first weight.
     room: Mutex<Option<Arc<Room>>>,
-    chosen: Mutex<BTreeMap<(Shape, bool), Choice>>,
+    chosen: Mutex<BTreeMap<(Shape, Kind), Choice>>,
     /// Algorithms for widened weights.
     suggested: Mutex<BTreeMap<Shape, Algorithm>>,
 }
@@ -155,7 +157,7 @@ impl Products {
             bias: false,
         };
         match locked(&self.float8.chosen)
-            .get(&(shape, weight.is_grouped()))?
+            .get(&(shape, weight.kind()))?
             .way
         {
             Way::Stream(variant) => Some(variant),
@@ -178,7 +180,7 @@ impl Products {
 
     /// The way chosen for the shape, or what should do for shapes that were not tried.
     fn float8_way(&self, product: &Product<'_>, weight: &Float8Weight) -> Result<Way, DeviceError> {
-        let key = (Shape::of(product), weight.is_grouped());
+        let key = (Shape::of(product), weight.kind());
         if let Some(choice) = locked(&self.float8.chosen).get(&key) {
             return Ok(choice.way);
         }

@@ -22,6 +22,15 @@ pub(crate) struct Float8Weight {
     library: Option<Buffer>,
 }
 
+/// How a weight is scaled, as far as products go different ways for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Kind {
+    /// A row has more than one scale.
+    pub(super) grouped: bool,
+    /// cuBLASLt takes the scales.
+    library: bool,
+}
+
 /// Which scale belongs to which codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScaleGrid {
@@ -136,6 +145,14 @@ impl Float8Weight {
     /// True when a row has more than one scale.
     pub(super) fn is_grouped(&self) -> bool {
         self.grid.groups > 1
+    }
+
+    /// What ways there are, besides its shape, depends on.
+    pub(super) fn kind(&self) -> Kind {
+        Kind {
+            grouped: self.is_grouped(),
+            library: self.library.is_some(),
+        }
     }
 
     pub(super) fn library_scales(&self) -> Option<&Buffer> {
