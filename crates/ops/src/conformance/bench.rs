@@ -131,6 +131,15 @@ impl<'d> Bench<'d> {
         twin
     }
 
+    /// Random activations, in a wider matrix or not: where rows begin decides how some devices read them.
+    pub(super) fn placed_activations(&mut self, rows: usize, cols: usize, inside: bool) -> Twin {
+        if inside {
+            self.strided_activations(rows, cols)
+        } else {
+            self.activations(rows, cols)
+        }
+    }
+
     /// Given numbers as floats of one type on both sides.
     pub(super) fn floats(
         &mut self,

@@ -2,7 +2,7 @@ use super::super::bench::Bench;
 use super::super::compare::Kind;
 use crate::{Activation, AddRmsNorm, GatedActivation, GatherRows, RmsNorm};
 
-const SHAPES: [(usize, usize); 8] = [
+const SHAPES: [(usize, usize); 10] = [
     (1, 576),
     (1, 1),
     (3, 15),
@@ -11,13 +11,21 @@ const SHAPES: [(usize, usize); 8] = [
     (40, 1536),
     (1, 4096),
     (0, 64),
+    (2, 9216),
+    (3000, 256),
 ];
 
+/// Each with rows inside wider ones, and by themselves.
+fn placed_shapes() -> impl Iterator<Item = (usize, usize, bool)> {
+    let both = |&(rows, cols)| [(rows, cols, true), (rows, cols, false)];
+    SHAPES.iter().flat_map(both)
+}
+
 pub(super) fn rms_norm(bench: &mut Bench<'_>) {
-    for (index, &(rows, cols)) in SHAPES.iter().enumerate() {
-        let x = bench.strided_activations(rows, cols);
+    for (rows, cols, inside) in placed_shapes() {
+        let x = bench.placed_activations(rows, cols, inside);
         let weight = bench.activations(1, cols);
-        let mut out = bench.output(rows, cols, index % 2 == 0);
+        let mut out = bench.output(rows, cols, inside);
         let eps = 1e-5;
         RmsNorm {
             x: x.host(),
@@ -33,13 +41,14 @@ pub(super) fn rms_norm(bench: &mut Bench<'_>) {
             out: out.device_mut(),
         });
         let kind = Kind::Float(bench.activation());
-        bench.compare("rms_norm", &format!("{rows}×{cols}"), kind, &ran, &out);
+        let case = format!("{rows}×{cols}, inside {inside}");
+        bench.compare("rms_norm", &case, kind, &ran, &out);
     }
 }
 
 pub(super) fn add_rms_norm(bench: &mut Bench<'_>) {
-    for &(rows, cols) in &SHAPES {
-        let x = bench.strided_activations(rows, cols);
+    for (rows, cols, inside) in placed_shapes() {
+        let x = bench.placed_activations(rows, cols, inside);
         let mut residual = bench.activations(rows, cols);
         let weight = bench.activations(1, cols);
         let mut out = bench.output(rows, cols, false);
@@ -60,7 +69,7 @@ pub(super) fn add_rms_norm(bench: &mut Bench<'_>) {
             out: out.device_mut(),
         });
         let kind = Kind::Float(bench.activation());
-        let case = format!("{rows}×{cols}");
+        let case = format!("{rows}×{cols}, inside {inside}");
         bench.compare("add_rms_norm", &case, kind, &ran, &out);
         let case = format!("{case} residual");
         bench.compare("add_rms_norm", &case, kind, &ran, &residual);

@@ -29,7 +29,8 @@ pub(super) fn positions(bench: &mut Bench<'_>, tokens: usize) -> Twin {
 }
 
 /// Head dim, rotated elements, heads, tokens, normalised.
-const ROPES: [(usize, usize, usize, usize, bool); 8] = [
+const ROPES: [(usize, usize, usize, usize, bool); 9] = [
+    (64, 64, 5, 700, true),
     (64, 64, 9, 1, false),
     (64, 64, 3, 7, true),
     (96, 96, 2, 3, false),
@@ -40,12 +41,17 @@ const ROPES: [(usize, usize, usize, usize, bool); 8] = [
     (64, 64, 2, 0, false),
 ];
 
+/// A case with rows inside wider ones, and by themselves.
+fn placed<T>(case: &T) -> [(&T, bool); 2] {
+    [(case, true), (case, false)]
+}
+
 pub(super) fn rope(bench: &mut Bench<'_>) {
-    for &(head_dim, rotated, heads, tokens, normalised) in &ROPES {
+    for (&(head_dim, rotated, heads, tokens, normalised), inside) in ROPES.iter().flat_map(placed) {
         let table = table(bench, rotated);
         let positions = positions(bench, tokens);
         let weight = bench.activations(1, head_dim);
-        let mut x = bench.strided_activations(tokens, heads * head_dim);
+        let mut x = bench.placed_activations(tokens, heads * head_dim, inside);
         let eps = 1e-6;
         Rope {
             norm: normalised.then(|| HeadNorm {
@@ -68,7 +74,7 @@ pub(super) fn rope(bench: &mut Bench<'_>) {
             table: table.device(),
             x: x.device_mut(),
         });
-        let case = format!("{tokens}×{heads}×{head_dim}, {rotated} rotated");
+        let case = format!("{tokens}×{heads}×{head_dim}, {rotated} rotated, inside {inside}");
         let kind = Kind::Float(bench.activation());
         bench.compare("rope", &case, kind, &ran, &x);
     }
@@ -103,9 +109,13 @@ impl Cache {
     }
 }
 
+/// A prime, more than any case has tokens.
+const SLOTS: usize = 709;
+
 /// Different slots in no order.
 fn slots(bench: &mut Bench<'_>, tokens: usize) -> Twin {
-    let values: Vec<u32> = (0..tokens as u32).map(|i| i * 7 % 53).collect();
+    let slot = |i: u32| i * 7 % SLOTS as u32;
+    let values: Vec<u32> = (0..tokens as u32).map(slot).collect();
     bench.ints(&values)
 }
 
@@ -114,7 +124,7 @@ pub(super) fn store_kv(bench: &mut Bench<'_>) {
         let key = bench.strided_activations(tokens, width);
         let value = bench.strided_activations(tokens, width);
         let slots = slots(bench, tokens);
-        let mut cache = Cache::new(bench, 53, width);
+        let mut cache = Cache::new(bench, SLOTS, width);
         StoreKv {
             key: key.host(),
             value: value.host(),
@@ -133,22 +143,28 @@ pub(super) fn store_kv(bench: &mut Bench<'_>) {
     }
 }
 
+/// Query heads, key heads, their elements, tokens, normalised.
+const STORED: [(usize, usize, usize, usize, bool); 7] = [
+    (9, 3, 64, 1, false),
+    (4, 1, 128, 6, true),
+    (2, 2, 96, 30, false),
+    (3, 1, 20, 3, true),
+    (7, 2, 128, 600, true),
+    (3, 1, 64, 520, false),
+    (2, 1, 256, 530, true),
+];
+
 pub(super) fn rope_store_kv(bench: &mut Bench<'_>) {
-    for (query, kv, dim, tokens, normalised) in [
-        (9, 3, 64, 1, false),
-        (4, 1, 128, 6, true),
-        (2, 2, 96, 30, false),
-        (3, 1, 20, 3, true),
-    ] {
+    for (&(query, kv, dim, tokens, normalised), inside) in STORED.iter().flat_map(placed) {
         let heads = Heads { query, kv, dim };
         let table = table(bench, dim);
         let positions = positions(bench, tokens);
         let slots = slots(bench, tokens);
         let weight = bench.activations(1, dim);
-        let mut q = bench.strided_activations(tokens, heads.query_width());
-        let mut k = bench.strided_activations(tokens, heads.kv_width());
-        let value = bench.strided_activations(tokens, heads.kv_width());
-        let mut cache = Cache::new(bench, 53, heads.kv_width());
+        let mut q = bench.placed_activations(tokens, heads.query_width(), inside);
+        let mut k = bench.placed_activations(tokens, heads.kv_width(), inside);
+        let value = bench.placed_activations(tokens, heads.kv_width(), inside);
+        let mut cache = Cache::new(bench, SLOTS, heads.kv_width());
         let host_norm = normalised.then(|| HeadNorm {
             weight: weight.host(),
             eps: 1e-6,
@@ -184,7 +200,7 @@ pub(super) fn rope_store_kv(bench: &mut Bench<'_>) {
             slots: slots.device(),
             cache: KvCache::new(cache.keys.device_mut(), cache.values.device_mut()),
         });
-        let case = format!("{tokens}×{query}/{kv}×{dim}");
+        let case = format!("{tokens}×{query}/{kv}×{dim}, inside {inside}");
         let kind = Kind::Float(bench.activation());
         bench.compare("rope_store_kv", &case, kind, &ran, &q);
         bench.compare("rope_store_kv", &case, kind, &ran, &k);
