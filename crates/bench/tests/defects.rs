@@ -84,6 +84,32 @@ fn defect_2_arrivals_keep_absolute_deadlines_and_the_rate_is_told() {
 }
 
 #[test]
+fn defect_2_only_requests_that_were_sent_late_miss_their_rate() {
+    let bench = steady(|generation| generation);
+    let words = "though they were due at";
+    for (line, missed) in [
+        (
+            "--num-prompts 60 --request-rate 2000 --max-concurrency 1",
+            true,
+        ),
+        ("--num-prompts 60 --ramp 40:120:0.8", false),
+        (
+            "--num-prompts 60 --request-rate 80 --pace gamma --burstiness 0.1",
+            false,
+        ),
+        ("--num-prompts 60", false),
+    ] {
+        let printed = bench.run(&format!("{IDS} {line} --strict --warmup-requests 0"));
+        assert_eq!(
+            printed.err.contains(words),
+            missed,
+            "{line}: {}",
+            printed.err
+        );
+    }
+}
+
+#[test]
 fn defect_3_an_error_inside_a_stream_is_a_failure_and_ends_with_one() {
     let bench = Bench::with(|request| match request.path.as_str() {
         "/generate" => Script::events(milliseconds(1))

@@ -90,6 +90,7 @@ const MISTAKES: &[(&str, u8, &str)] = &[
     ("--pace constant", 2, "--pace spreads a rate"),
     ("--pace gamma --request-rate 5", 2, "need each other"),
     ("--burstiness 2 --request-rate 5", 2, "need each other"),
+    ("--header x --strict", 2, "expected Key=Value, got 'x'"),
     ("--attainment 0.9", 2, "is for --find-max-rate"),
     ("--duration 5", 2, "--duration needs a pace"),
     (

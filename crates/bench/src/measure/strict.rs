@@ -42,6 +42,8 @@ pub struct StrictFigures {
     pub concurrency: f64,
     /// Requests per second as they were sent.
     pub achieved_rate: f64,
+    /// Requests per second as they were due.
+    pub scheduled_rate: f64,
     /// From being due to the last line.
     pub scheduled_e2e: Spread,
     /// From being sent to the last line.
@@ -118,7 +120,8 @@ impl StrictFigures {
             peak_output: peak_output(&timings),
             peak_requests: peak(&levels(&spans)),
             concurrency: under_way / duration,
-            achieved_rate: achieved_rate(records),
+            achieved_rate: rate(records.iter().map(|record| record.sent)),
+            scheduled_rate: rate(records.iter().map(|record| record.scheduled)),
             scheduled_e2e: spread(|timing| timing.scheduled_e2e),
             e2e: spread(|timing| timing.e2e),
             scheduled_ttft: spread(|timing| timing.scheduled_ttft),
@@ -191,11 +194,11 @@ fn peak_output(timings: &[Timing]) -> f64 {
     most as f64
 }
 
-fn achieved_rate(records: &[RequestRecord]) -> f64 {
-    let sends = || records.iter().map(|record| record.sent);
-    match (sends().min(), sends().max()) {
+/// How many moments there are per second.
+fn rate(moments: impl Iterator<Item = Nanos> + Clone) -> f64 {
+    match (moments.clone().min(), moments.clone().max()) {
         (Some(first), Some(last)) if last > first => {
-            (records.len() - 1) as f64 / last.seconds_since(first)
+            (moments.count() - 1) as f64 / last.seconds_since(first)
         }
         _ => f64::NAN,
     }

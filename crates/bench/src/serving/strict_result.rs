@@ -22,6 +22,8 @@ use std::path::PathBuf;
 const NOT_COLD: f64 = 0.01;
 /// A rate missed by more than this share is worth a word.
 const RATE_MISSED: f64 = 0.05;
+/// A rate means nothing below this many requests.
+const ENOUGH: usize = 50;
 /// Prompt lengths that differ by more than this share are worth a word.
 const LENGTH_MISSED: f64 = 0.01;
 
@@ -100,13 +102,11 @@ impl StrictResult {
                 "the client was the limit, not the server: {limits}"
             ));
         }
-        if let Some(rate) = self.rate.filter(|rate| rate.is_finite())
-            && (figures.achieved_rate / rate - 1.0).abs() > RATE_MISSED
-            && figures.sent > 50
-        {
+        // Arrivals that are drawn miss their mean by chance; what was drawn is the measure.
+        let (achieved, scheduled) = (figures.achieved_rate, figures.scheduled_rate);
+        if figures.sent > ENOUGH && achieved < scheduled * (1.0 - RATE_MISSED) {
             warnings.push(format!(
-                "the achieved rate of {:.2} req/s is not the target of {rate} req/s",
-                figures.achieved_rate
+                "requests were sent at {achieved:.2} req/s, though they were due at {scheduled:.2} req/s"
             ));
         }
         let hits = figures.cache.as_ref().map_or(0.0, CacheHits::rate);

@@ -313,6 +313,15 @@ impl Options {
         if self.own.given("pace") && !self.has_rate() {
             return refuse("--pace spreads a rate: give --request-rate, --ramp or --find-max-rate");
         }
+        let headers = self.given.list("header").unwrap_or_default();
+        let is_pair = |word: &&str| word.split_once('=').is_some_and(|(key, _)| !key.is_empty());
+        if self.strict
+            && let Some(word) = headers.iter().find(|word| !is_pair(word))
+        {
+            return refuse(&format!(
+                "argument --header: expected Key=Value, got '{word}'"
+            ));
+        }
         if self.own.given("attainment") && !self.own.switch("find-max-rate") {
             return refuse("--attainment is for --find-max-rate");
         }
