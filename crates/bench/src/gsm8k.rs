@@ -212,6 +212,8 @@ struct Score {
     accuracy: f64,
     invalid: f64,
     failed: usize,
+    /// Why the first of them did.
+    first_failure: Option<String>,
     seconds: f64,
     tokens: u64,
 }
@@ -238,6 +240,9 @@ impl Score {
             accuracy: share(right),
             invalid: share(invalid),
             failed: records.iter().filter(|record| !record.succeeded()).count(),
+            first_failure: records
+                .iter()
+                .find_map(|record| record.failure.as_ref().map(ToString::to_string)),
             seconds,
             tokens: records.iter().map(counted).sum(),
         }
@@ -260,6 +265,9 @@ impl Score {
                 &mut text,
                 format_args!("\nFailed requests: {}", self.failed),
             );
+        }
+        if let Some(reason) = &self.first_failure {
+            put(&mut text, format_args!("\nThe first of them: {reason}"));
         }
         text
     }

@@ -166,7 +166,21 @@ impl Case {
     }
 }
 
+/// Refuses shapes of nothing before anything is asked of the server.
+fn check(given: &Parsed) -> Result<(), ServingError> {
+    for name in ["batch-size", "input-len", "output-len"] {
+        let numbers = given.integers(name).unwrap_or_default();
+        if let Some(number) = numbers.iter().find(|number| **number < 1) {
+            return Err(ServingError::Usage(format!(
+                "argument --{name}: expected numbers of at least 1, got '{number}'"
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn run(given: &Parsed, surroundings: &mut Surroundings<'_>) -> Result<(), ServingError> {
+    check(given)?;
     let base = Url::parse(given.text("base-url").unwrap_or_default())?;
     let headers = surroundings.authorisation().into_iter().collect();
     let trust = Trust::chosen(given)?;

@@ -93,6 +93,29 @@ fn questions_are_asked_few_shot_and_scored() {
     );
     assert_eq!(bodies[0]["sampling_params"]["stop"][0], "Question");
     assert_eq!(run_with(bench::gsm8k::main, &["--port", &port]).code, 1);
+    drop(bench.server);
+    let printed = run_with(bench::gsm8k::main, &words);
+    assert_eq!(printed.code, 1);
+    let words = "Failed requests: 2\nThe first of them: cannot connect: connection refused";
+    assert!(printed.out.contains(words), "{}", printed.out);
+}
+
+#[test]
+fn a_batch_of_nothing_is_refused() {
+    for (words, reason) in [
+        (
+            ["--batch-size", "0"],
+            "--batch-size: expected numbers of at least 1, got '0'",
+        ),
+        (
+            ["--output-len", "-4"],
+            "--output-len: expected numbers of at least 1, got '-4'",
+        ),
+    ] {
+        let printed = run_with(bench::one_batch::main, &words);
+        assert_eq!(printed.code, 2, "{}", printed.err);
+        assert!(printed.err.contains(reason), "{}", printed.err);
+    }
 }
 
 #[test]
