@@ -1,6 +1,7 @@
 // A few words between pinned host memory and the device, by the multiprocessors themselves.
 //
-// The copy engine takes ten times as long to be started and to be waited for, and a step can do nothing meanwhile.
+// The copy engine takes ten times as long to be started and to be waited for, and a step can do nothing meanwhile. Kernels
+// read what is staged before they wait for their predecessors, so none is let in before all is there.
 #include <cstdint>
 
 #include "common/order.cuh"
@@ -14,7 +15,7 @@ struct TransferParams {
 };
 
 extern "C" __global__ void __launch_bounds__(256) transfer(const __grid_constant__ TransferParams p) {
-    begin_after_predecessor();
+    wait_for_predecessor();
     const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
     const uint32_t pieces = p.even ? p.words / 4 : 0;
     for (uint32_t i = thread; i < pieces; i += threads) {
@@ -23,4 +24,5 @@ extern "C" __global__ void __launch_bounds__(256) transfer(const __grid_constant
     for (uint32_t i = pieces * 4 + thread; i < p.words; i += threads) {
         static_cast<uint32_t*>(p.to)[i] = __ldcv(static_cast<const uint32_t*>(p.from) + i);
     }
+    __threadfence();
 }

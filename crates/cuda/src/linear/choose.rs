@@ -22,8 +22,9 @@ use crate::memory::allocate;
 /// Bytes of weights that take turns, and the most weights that do.
 const TURNS: usize = 160 << 20;
 const MOST_TURNS: usize = 16;
-/// The fewest products that are timed at once.
-const FEWEST: usize = 8;
+/// The fewest products that are timed at once, and milliseconds that they take in all.
+const FEWEST: usize = 3;
+const ENOUGH: f32 = 0.3;
 /// Timings of each way; the shortest counts.
 const REPEATS: usize = 5;
 /// Milliseconds of a product that hardly varies: timed by itself, and so often.
@@ -215,7 +216,7 @@ impl Products {
             return Ok(once);
         }
         // As in a decode step: launched one by one, short products would wait for the host.
-        let turns = bench.weights.len().max(FEWEST);
+        let turns = ((ENOUGH / once).ceil() as usize).clamp(FEWEST, MOST_TURNS);
         let graph = graph::capture(&self.context, &mut || {
             let mut turns = 0..turns;
             Ok(turns.try_for_each(take_turn)?)
