@@ -33,21 +33,28 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     bring(root, "cli", Target::Binary("peregrine"), &carry)?;
     bring(root, "testkit", Target::Example("soak"), &carry)?;
     std::fs::write(carry.join("serving.sh"), SERVING)?;
-    let beside = ["peregrine", "soak"].map(|name| carry.join(name));
-    let mut bytes = size(&ops)?;
-    for file in beside {
-        bytes += file.metadata()?.len();
-    }
+    let pack = carry.join("pack.tgz");
+    let packed = ["ops", "peregrine", "soak", "serving.sh"].map(|name| format!("carry/{name}"));
+    let tar = ["-czf", "carry/pack.tgz", "-C", "."];
+    let models = carry.join("models").exists().then_some("carry/models");
+    call(
+        Command::new("tar")
+            .current_dir(root)
+            .args(tar)
+            .args(packed)
+            .args(models),
+    )?;
+    let bytes = pack.metadata()?.len();
     if bytes > MOST_BYTES {
-        bail!("carry has {bytes} bytes, the limit is {MOST_BYTES}");
+        bail!("carry/pack.tgz has {bytes} bytes, the limit is {MOST_BYTES}");
     }
     println!(
-        "carry is ready, {} MiB; on the GPU machine, in the root of the repository, run",
+        "carry/pack.tgz is ready, {} MiB; on the GPU machine, where it was unpacked, run",
         bytes >> 20
     );
     println!("    bash carry/ops/run.sh            all parts");
     println!(
-        "    bash carry/ops/run.sh PART…      some of: check attention decode layers products fp8 fp8-layers small loading sanitize profile"
+        "    bash carry/ops/run.sh PART…      some of: check attention decode layers prompts products fp8 fp8-layers small loading sanitize profile"
     );
     println!(
         "    bash carry/serving.sh PART MODEL…  one of: bench repeat soak trace; MODEL is a folder in carry/models"
@@ -100,17 +107,4 @@ fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-fn size(folder: &Path) -> anyhow::Result<u64> {
-    let mut bytes = 0;
-    for entry in folder.read_dir()? {
-        let entry = entry?;
-        bytes += if entry.path().is_dir() {
-            size(&entry.path())?
-        } else {
-            entry.metadata()?.len()
-        };
-    }
-    Ok(bytes)
 }

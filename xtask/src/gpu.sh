@@ -40,10 +40,12 @@ check() {
 sanitize() {
   local tool
   for tool in memcheck racecheck; do
-    part "$tool" 100 compute-sanitizer --tool "$tool" ./prove "${libraries[@]}" --own-products --narrow sanitize &
+    part "$tool" 100 compute-sanitizer --print-limit 20000 --tool "$tool" ./prove "${libraries[@]}" --own-products --narrow sanitize &
     part "$tool-fp8" 100 compute-sanitizer --tool "$tool" ./prove "${libraries[@]}" --own-products sanitize-fp8 &
   done
   wait
+  # hazards of kernels that are not the library's
+  grep -h "access at" "$logs"/racecheck* | sed 's/.*access at //; s/+0x.*//' | grep -v nvjet | sort | uniq -c >"$logs/races"
 }
 
 # writes five gigabytes where files go
@@ -67,7 +69,7 @@ for word in "$@"; do
     sanitize) sanitize ;;
     loading) loading ;;
     profile) profile ;;
-    small | attention | decode | products | layers | kernels) prove "$word" 70 "$word" ;;
+    small | attention | decode | products | few | layers | kernels | prompts) prove "$word" 70 "$word" ;;
     ways) prove ways 40 --library-products ways ;;
     fp8) prove fp8 120 fp8-conformance fp8 ;;
     fp8-layers) prove fp8-layers 40 --narrow fp8-layers ;;
@@ -81,6 +83,6 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine layers fp8-layers kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs goldens memcheck memcheck-fp8 racecheck racecheck-fp8 summary; do
+for log in machine few layers prompts fp8-layers kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs goldens memcheck memcheck-fp8 racecheck racecheck-fp8 races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done
