@@ -266,6 +266,9 @@ impl Blas {
         scaled: Option<&Scaled>,
         most: usize,
     ) -> Result<Vec<Algorithm>, DeviceError> {
+        if most == 0 {
+            return Ok(Vec::new());
+        }
         let descriptors = Descriptors::new(product, scaled)?;
         let mut preference = std::ptr::null_mut();
         // SAFETY: a valid out-pointer.
