@@ -61,6 +61,7 @@ __device__ __forceinline__ void multiply_codes<64>(float (&sums)[32], const uint
 struct Float8Codes {
     using Params = Float8Params;
     static constexpr int kInputs = kSegment;
+    static constexpr int kThreadsToRelease = 32;
 
     // The map counts in pairs of codes. Gates and their factors come eight rows of each in turn.
     template <int kGroups, bool kGated>

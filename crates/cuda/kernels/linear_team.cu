@@ -1,193 +1,54 @@
 // Products with tens of rows: out = x · weightᵀ + bias.
 //
-// Weights are the first factor, 64 outputs a warpgroup, and all rows of x the second. A block takes one tile of outputs and
-// a whole multiprocessor. Where there are fewer tiles than multiprocessors, blocks of a cluster share the inputs of a tile:
-// each leaves its sums in its own shared memory, and finishes some of the rows with what the others left.
-//
 // Small kernels between products cost more than their work, so products do that work: rows of x may lack the factor of
 // their norm, results may be gated, and the product that ends a layer adds to the residual.
-#include "common/order.cuh"
-#include "common/room.cuh"
-#include "common/shares.cuh"
-#include "common/wgmma.cuh"
-#include "linear/rows.cuh"
+#include "linear/team.cuh"
 
-// Inputs of a stage.
-constexpr int kSlice = 64;
-// Warps that find factors of late norms.
-constexpr int kFactorWarps = 3;
-constexpr int kMostStages = 24;
+struct Bf16Weights {
+    using Params = LinearParams;
+    static constexpr int kInputs = kSlice;
+    // One thread of a warpgroup says for all that a stage may be used again.
+    static constexpr int kThreadsToRelease = 128;
 
-template <int kGroups, int kTokens, Ending kEnding>
-struct Team {
-    static constexpr int kOutputs = 64 * kGroups;
-    static constexpr int kWeightBytes = kOutputs * kSlice * 2;
-    static constexpr int kBytes = kWeightBytes + kTokens * kSlice * 2;
-    static constexpr int kConsumers = 128 * kGroups;
-    static constexpr int kThreads = kConsumers + 128;
-    // What barriers and factors take at most is left for them.
-    static constexpr int kFit = (kWholeRoom - 1024) / kBytes;
-    static constexpr int kStages = kFit < kMostStages ? kFit : kMostStages;
-
-    using Sums = float[kTokens / 2];
-    using Rows = RowEnding<kOutputs, kConsumers, kEnding>;
-
-    struct Barriers {
-        Barrier full[kStages];
-        Barrier empty[kStages];
-        // Opens when the factors are there that rows of x lack.
-        Barrier found;
-        float factors[kTokens];
-    };
-    static_assert(kStages * kBytes + sizeof(Barriers) <= kWholeRoom, "fits");
-    static_assert(kTokens * Rows::kRow * 4 <= kStages * kBytes, "sums take the place of stages");
-
-    const LinearParams& p;
-    uint8_t* ring;
-    Barriers* barriers;
-    // Which of the blocks that share the inputs of its tile this is, and how many they are: a cluster.
-    uint32_t part;
-    uint32_t parts;
-    uint32_t tile;
-    // Stages of inputs.
-    uint32_t begin;
-    uint32_t end;
-    // Rows that this block finishes.
-    uint32_t first_row;
-    uint32_t last_row;
-
-    __device__ Team(const LinearParams& params, uint8_t* shared)
-        : p(params), ring(shared), barriers(reinterpret_cast<Barriers*>(shared + kStages * kBytes)) {
-        part = cluster_rank();
-        parts = cluster_size();
-        tile = blockIdx.x / parts;
-        const Shares shares(p.stages, parts);
-        begin = shares.begin(part);
-        end = shares.begin(part + 1);
-        const uint32_t each = (p.rows + parts - 1) / parts;
-        first_row = min(part * each, p.rows);
-        last_row = min(first_row + each, p.rows);
-    }
-
-    __device__ void fetch_weights(uint32_t slot, uint32_t stage) const {
-        Barrier* full = &barriers->full[slot];
-        full->expect(kBytes);
-        if constexpr (kEnding == Ending::kGated) {
+    template <int kGroups, bool kGated>
+    static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
+        if constexpr (kGated) {
             // Eight gates, their eight factors, and so on.
-            copy_box(ring + slot * kBytes, &p.weight, full, stage * kSlice, 0, 0, tile * (kOutputs / 16));
+            copy_box(to, &p.weight, full, stage * kSlice, 0, 0, tile * (kGroups * 4));
         } else {
-            copy_box(ring + slot * kBytes, &p.weight, full, stage * kSlice, tile * kOutputs);
+            copy_box(to, &p.weight, full, stage * kSlice, tile * (kGroups * 64));
         }
     }
 
-    __device__ void fetch_x(uint32_t slot, uint32_t stage) const {
-        copy_box(ring + slot * kBytes + kWeightBytes, &p.x, &barriers->full[slot], stage * kSlice, 0);
-    }
-
-    // One thread keeps the ring full.
-    __device__ void produce() const {
-        const uint32_t count = end - begin, early = min(count, static_cast<uint32_t>(kStages));
-        for (uint32_t i = 0; i < early; ++i) fetch_weights(i, begin + i);
-        wait_for_predecessor();
-        for (uint32_t i = 0; i < early; ++i) fetch_x(i, begin + i);
-        RingPlace<kStages> place;
-        for (uint32_t i = early; i < count; ++i, place.advance()) {
-            barriers->empty[place.stage].wait(place.parity);
-            fetch_weights(place.stage, begin + i);
-            fetch_x(place.stage, begin + i);
-        }
-    }
-
-    __device__ __forceinline__ void multiply(Sums& sums) const {
-        const uint32_t base = shared_address(ring), mine = threadIdx.x / 128 * 64 * kSlice * 2;
-        RingPlace<kStages> place;
+    template <class Team>
+    static __device__ __forceinline__ void multiply(const Team& team, typename Team::Sums& sums) {
+        const uint32_t base = shared_address(team.ring), mine = threadIdx.x / 128 * 64 * kRowBytes;
+        RingPlace<Team::kStages> place;
         uint32_t before = 0;
-        for (uint32_t stage = begin; stage < end; ++stage, place.advance()) {
-            const uint64_t weights = matrix_along(base + place.stage * kBytes + mine);
-            const uint64_t x = matrix_along(base + place.stage * kBytes + kWeightBytes);
-            barriers->full[place.stage].wait(place.parity);
+        for (uint32_t stage = team.begin; stage < team.end; ++stage, place.advance()) {
+            const uint64_t weights = matrix_along(base + place.stage * Team::kBytes + mine);
+            const uint64_t x = matrix_along(base + place.stage * Team::kBytes + Team::kWeightBytes);
+            team.barriers->full[place.stage].wait(place.parity);
             pin(sums);
             begin_products();
 #pragma unroll
             for (int step = 0; step < kSlice / 16; ++step) {
-                multiply_shared<kTokens>(sums, moved(weights, step * 32), moved(x, step * 32), stage != begin || step != 0);
+                multiply_shared<Team::kRows>(sums, moved(weights, step * 32), moved(x, step * 32),
+                                             stage != team.begin || step != 0);
             }
             commit_products();
             // The stage before is done when at most this one is not.
             wait_products<1>();
-            if (threadIdx.x % 128 == 0 && stage != begin) barriers->empty[before].arrive();
+            if (stage != team.begin) team.release(before);
             before = place.stage;
         }
         wait_products<0>();
         pin(sums);
     }
-
-    // Sums of the block, row by row, in the place of stages: nothing is on its way any more.
-    __device__ __forceinline__ void leave(const Sums& sums) const {
-        float* to = reinterpret_cast<float*>(ring);
-        const uint32_t lane = threadIdx.x % 32, output = threadIdx.x / 32 * 16 + lane / 4;
-#pragma unroll
-        for (int i = 0; i < kTokens / 2; ++i) {
-            const uint32_t token = i / 4 * 8 + lane % 4 * 2 + i % 2;
-            to[token * Rows::kRow + output + i / 2 % 2 * 8] = sums[i];
-        }
-    }
-
-    __device__ void consume() const {
-        constexpr bool kEnds = kEnding == Ending::kOnward;
-        Sums sums = {};
-        [[maybe_unused]] typename Rows::Ahead ahead;
-        wait_for_predecessor();
-        if constexpr (kEnds) Rows::prepare(p, tile * kOutputs, first_row, last_row, ahead);
-        multiply(sums);
-        // Other warpgroups may still read the stages.
-        meet(1, kConsumers);
-        leave(sums);
-        if (parts > 1) {
-            meet_cluster();
-        } else {
-            meet(1, kConsumers);
-        }
-        const TileSums tile_sums{shared_address(ring), parts};
-        if constexpr (kEnds) {
-            Rows::end_layer(p, tile_sums, tile * kOutputs, first_row, last_row, ahead);
-        } else {
-            if (p.squares) barriers->found.wait(0);
-            Rows::write(p, tile_sums, p.squares ? barriers->factors : nullptr, tile * kOutputs, first_row, last_row);
-        }
-        // Others read what this block left.
-        if (parts > 1) meet_cluster();
-    }
-
-    __device__ void run() const {
-        if (threadIdx.x == 0) {
-            for (int i = 0; i < kStages; ++i) {
-                barriers->full[i].init(1);
-                barriers->empty[i].init(kGroups);
-            }
-            barriers->found.init(kFactorWarps);
-            publish_barriers();
-        }
-        if (threadIdx.x == kConsumers) {
-            expect_map(&p.weight);
-            expect_map(&p.x);
-        }
-        __syncthreads();
-        let_successor_begin();
-        if (threadIdx.x >= kConsumers) {
-            const uint32_t warp = (threadIdx.x - kConsumers) / 32;
-            if (warp > 0) {
-                wait_for_predecessor();
-                if (p.squares) find_row_factors<kFactorWarps>(p, barriers->factors, warp - 1, first_row, last_row);
-                if (threadIdx.x % 32 == 0) barriers->found.arrive();
-            } else if (threadIdx.x == kConsumers) {
-                produce();
-            }
-        } else {
-            consume();
-        }
-    }
 };
+
+template <int kGroups, int kTokens, Ending kEnding>
+using Team = TeamOf<Bf16Weights, kGroups, kTokens, kEnding>;
 
 #define LINEAR_TEAM(groups, tokens, name, ending)                                                          \
     extern "C" __global__ void __launch_bounds__((Team<groups, tokens, Ending::ending>::kThreads), 1)      \

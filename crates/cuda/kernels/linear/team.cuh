@@ -17,7 +17,8 @@ constexpr int kRowBytes = 128;
 constexpr int kFactorWarps = 3;
 constexpr int kMostStages = 24;
 
-// `Kind` says what weights are: `Params`, `kInputs` of a stage, `fetch` and `multiply`.
+// `Kind` says what weights are: `Params`, `kInputs` of a stage, `fetch` and `multiply`, and `kThreadsToRelease`, of which one
+// says for all that they are done with a stage.
 template <class Kind, int kGroups, int kTokens, Ending kEnding>
 struct TeamOf {
     using Params = typename Kind::Params;
@@ -72,16 +73,16 @@ struct TeamOf {
         last_row = min(first_row + each, p.rows);
     }
 
-    // Stages may be used again when every warp that multiplies says so.
+    // Stages may be used again when all threads that multiply are done with them.
     __device__ __forceinline__ void release(uint32_t slot) const {
-        if (threadIdx.x % 32 == 0) barriers->empty[slot].arrive();
+        if (threadIdx.x % Kind::kThreadsToRelease == 0) barriers->empty[slot].arrive();
     }
 
     __device__ void run() const {
         if (threadIdx.x == 0) {
             for (int i = 0; i < kStages; ++i) {
                 barriers->full[i].init(1);
-                barriers->empty[i].init(kConsumers / 32);
+                barriers->empty[i].init(kConsumers / Kind::kThreadsToRelease);
             }
             barriers->found.init(kFactorWarps);
             publish_barriers();
