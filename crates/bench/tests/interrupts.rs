@@ -6,7 +6,7 @@ mod support;
 use serde_json::{Value, json};
 use std::process::Command;
 use support::bench::{Bench, SHARE_GPT, answer};
-use support::{data_text, interruptible};
+use support::interruptible;
 
 /// A server at which the person loses patience when the fourth generation is asked for.
 fn impatient() -> Bench {
@@ -26,17 +26,7 @@ fn impatient() -> Bench {
 }
 
 fn run(bench: &Bench, line: &str) -> support::Printed {
-    let (base, result) = (bench.server.base_url(), bench.path("result.jsonl"));
-    let line = line.replace("{data}", &data_text(""));
-    let mut words = vec![
-        "--base-url",
-        &base,
-        "--output-file",
-        &result,
-        "--disable-tqdm",
-    ];
-    words.extend(line.split_whitespace());
-    interruptible(&words)
+    bench.run_by(line, interruptible)
 }
 
 fn trials(result: &Value) -> usize {

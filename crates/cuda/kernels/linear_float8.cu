@@ -146,24 +146,7 @@ struct Float8Codes {
     }
 };
 
-#define LINEAR_FLOAT8(groups, tokens, name, ending)                                                                    \
-    extern "C" __global__ void __launch_bounds__((TeamOf<Float8Codes, groups, tokens, Ending::ending>::kThreads), 1)   \
-        name##_team_##groups##x##tokens(const __grid_constant__ Float8Params p) {                                      \
-        extern __shared__ __align__(1024) uint8_t shared[];                                                            \
-        TeamOf<Float8Codes, groups, tokens, Ending::ending>(p, shared).run();                                          \
-    }
-
-#define LINEAR_FLOAT8_ALL(groups, tokens)                        \
-    LINEAR_FLOAT8(groups, tokens, linear_float8, kResults)       \
-    LINEAR_FLOAT8(groups, tokens, linear_float8_gated, kGated)   \
-    LINEAR_FLOAT8(groups, tokens, linear_float8_onward, kOnward)
-
-#define LINEAR_FLOAT8_OF(tokens) \
-    LINEAR_FLOAT8_ALL(1, tokens) \
-    LINEAR_FLOAT8_ALL(2, tokens) \
-    LINEAR_FLOAT8_ALL(3, tokens)
-
-LINEAR_FLOAT8_OF(8)
-LINEAR_FLOAT8_OF(16)
-LINEAR_FLOAT8_OF(32)
-LINEAR_FLOAT8_OF(64)
+TEAM_KERNELS(Float8Codes, 8, linear_float8, linear_float8_gated, linear_float8_onward)
+TEAM_KERNELS(Float8Codes, 16, linear_float8, linear_float8_gated, linear_float8_onward)
+TEAM_KERNELS(Float8Codes, 32, linear_float8, linear_float8_gated, linear_float8_onward)
+TEAM_KERNELS(Float8Codes, 64, linear_float8, linear_float8_gated, linear_float8_onward)

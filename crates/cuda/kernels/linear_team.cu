@@ -47,27 +47,7 @@ struct Bf16Weights {
     }
 };
 
-template <int kGroups, int kTokens, Ending kEnding>
-using Team = TeamOf<Bf16Weights, kGroups, kTokens, kEnding>;
-
-#define LINEAR_TEAM(groups, tokens, name, ending)                                                          \
-    extern "C" __global__ void __launch_bounds__((Team<groups, tokens, Ending::ending>::kThreads), 1)      \
-        name##_team_##groups##x##tokens(const __grid_constant__ LinearParams p) {                          \
-        extern __shared__ __align__(1024) uint8_t shared[];                                                \
-        Team<groups, tokens, Ending::ending>(p, shared).run();                                             \
-    }
-
-#define LINEAR_TEAMS(groups, tokens)                          \
-    LINEAR_TEAM(groups, tokens, linear_stream, kResults)      \
-    LINEAR_TEAM(groups, tokens, linear_gated, kGated)         \
-    LINEAR_TEAM(groups, tokens, linear_onward, kOnward)
-
-#define LINEAR_TEAMS_OF(tokens) \
-    LINEAR_TEAMS(1, tokens)     \
-    LINEAR_TEAMS(2, tokens)     \
-    LINEAR_TEAMS(3, tokens)
-
-LINEAR_TEAMS_OF(16)
-LINEAR_TEAMS_OF(32)
-LINEAR_TEAMS_OF(64)
-LINEAR_TEAMS_OF(128)
+TEAM_KERNELS(Bf16Weights, 16, linear_stream, linear_gated, linear_onward)
+TEAM_KERNELS(Bf16Weights, 32, linear_stream, linear_gated, linear_onward)
+TEAM_KERNELS(Bf16Weights, 64, linear_stream, linear_gated, linear_onward)
+TEAM_KERNELS(Bf16Weights, 128, linear_stream, linear_gated, linear_onward)

@@ -17,12 +17,12 @@ use crate::chain::Chain;
 use crate::context::Context;
 use crate::cupti::CudaTracer;
 use crate::driver::check;
+use crate::launch::Functions;
 use crate::launch::attend::Attention;
 use crate::launch::sample::Sampling;
-use crate::launch::{Functions, Grid, launch};
 use crate::library::{self, Absent};
 use crate::linear::{DeviceWeight, Ending, Float8Weight, Product, Products};
-use crate::module::{self, Function, Modules};
+use crate::module::{self, Modules};
 use crate::transfer::{Courier, CudaReadback, CudaStaging};
 use crate::upload::CudaWeightStream;
 use crate::watch::Watch;
@@ -65,14 +65,6 @@ pub struct CudaOptions {
     pub in_turn: bool,
 }
 
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct InventParams {
-    pub(crate) out: u64,
-    pub(crate) count: u64,
-    pub(crate) seed: u64,
-}
-
 /// The first GPU of this machine.
 pub struct CudaDevice {
     pub(crate) info: DeviceInfo,
@@ -82,7 +74,6 @@ pub struct CudaDevice {
     pub(crate) sampling: Sampling,
     pub(crate) products: Products,
     pub(crate) chain: Arc<Chain>,
-    invent: Function,
     bandwidth: Option<f64>,
     tracer: Arc<CudaTracer>,
     pub(crate) max_rows: usize,
@@ -131,7 +122,6 @@ impl CudaDevice {
             sampling: Sampling::new(&context, info.units)?,
             products: Products::new(&context, modules, info.units, options.products)?,
             chain: Arc::new(Chain::new(&context, modules, info.units)?),
-            invent: modules.find("invent_weight")?,
             bandwidth: bandwidth(&context, &info.name)?,
             tracer: Arc::new(CudaTracer::new(&options.library_folders)),
             info,
@@ -318,14 +308,7 @@ impl Device for CudaDevice {
             _ => return Ok(None),
         }
         let buffer = memory::allocate(&self.context, 2 * rows * cols, "weights")?;
-        let params = InventParams {
-            out: buffer.address() as u64,
-            count: (rows * cols) as u64,
-            seed,
-        };
-        let grid = Grid::line(8 * self.info.units, 256);
-        // SAFETY: the struct of the kernel; the buffer has so many elements.
-        unsafe { launch(&self.context, self.invent, grid, &params) }?;
+        self.products.invent(&buffer, rows * cols, seed)?;
         self.adopt_plain(buffer, (rows, cols)).map(Some)
     }
 

@@ -69,6 +69,11 @@ impl Bench {
 
     /// Runs `bench serving` on this server; the result goes to `result.jsonl`.
     pub(crate) fn run(&self, line: &str) -> Printed {
+        self.run_by(line, serve)
+    }
+
+    /// The same, by whatever takes the words.
+    pub(crate) fn run_by(&self, line: &str, run: fn(&[&str]) -> Printed) -> Printed {
         let base = self.server.base_url();
         let result = self.path("result.jsonl");
         let mut words = vec![
@@ -80,7 +85,7 @@ impl Bench {
         ];
         let line = line.replace("{data}", &data_text(""));
         words.extend(line.split_whitespace());
-        serve(&words)
+        run(&words)
     }
 
     pub(crate) fn result(&self) -> Value {

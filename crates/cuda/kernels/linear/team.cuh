@@ -172,3 +172,21 @@ private:
         if (parts > 1) meet_cluster();
     }
 };
+
+// Kernels of a kind of weights: for 64 to 192 outputs and so many rows, with every ending; names begin as given.
+#define TEAM_KERNEL(kind, groups, tokens, name, ending)                                                          \
+    extern "C" __global__ void __launch_bounds__((TeamOf<kind, groups, tokens, Ending::ending>::kThreads), 1)   \
+        name##_team_##groups##x##tokens(const __grid_constant__ kind::Params p) {                                \
+        extern __shared__ __align__(1024) uint8_t shared[];                                                      \
+        TeamOf<kind, groups, tokens, Ending::ending>(p, shared).run();                                           \
+    }
+
+#define TEAM_ENDINGS(kind, groups, tokens, results, gated, onward) \
+    TEAM_KERNEL(kind, groups, tokens, results, kResults)           \
+    TEAM_KERNEL(kind, groups, tokens, gated, kGated)               \
+    TEAM_KERNEL(kind, groups, tokens, onward, kOnward)
+
+#define TEAM_KERNELS(kind, tokens, results, gated, onward)   \
+    TEAM_ENDINGS(kind, 1, tokens, results, gated, onward)    \
+    TEAM_ENDINGS(kind, 2, tokens, results, gated, onward)    \
+    TEAM_ENDINGS(kind, 3, tokens, results, gated, onward)

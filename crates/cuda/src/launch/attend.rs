@@ -168,6 +168,19 @@ struct Shape {
     few: usize,
 }
 
+/// True when heads, queries, results, keys and values begin at pieces of what the copy engine and warps read.
+fn copies_pieces(op: &Attend<'_>) -> bool {
+    let even = |address: *const u8| (address as usize).is_multiple_of(16);
+    matches!(op.cache.dtype(), DType::BF16 | DType::F8E4M3)
+        && op.heads.dim.is_multiple_of(8)
+        && op.query.stride().is_multiple_of(8)
+        && op.out.stride().is_multiple_of(2)
+        && (op.out.address() as usize).is_multiple_of(4)
+        && even(op.query.address())
+        && even(op.cache.keys().address())
+        && even(op.cache.values().address())
+}
+
 /// The logarithm of the page size where sixteen positions never cross a page and heads can be copied by pieces.
 fn page_shift(op: &Attend<'_>) -> u32 {
     let size = op.batch.page_size;

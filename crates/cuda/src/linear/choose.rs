@@ -12,7 +12,7 @@ use tensor::{Buffer, DType};
 use super::{
     BUCKETS, Choice, DeviceWeight, MOST_WIDE, Product, Products, Shape, Way, blas, none_found,
 };
-use crate::device::{InventParams, ProductChoice};
+use crate::device::ProductChoice;
 use crate::event::Event;
 use crate::graph;
 use crate::launch::gather::GatherParams;
@@ -35,6 +35,9 @@ const MOST_OUTPUTS: usize = 1 << 16;
 /// A way that took so much longer than the best one, at least so many milliseconds, will not catch up.
 const HOPELESS: f32 = 1.5;
 const NOTICEABLE: f32 = 0.02;
+
+/// Of the numbers that are multiplied.
+const SEED: u64 = 1;
 
 /// Weights of one shape that take turns, and what their inputs are made from.
 struct Bench<'w> {
@@ -69,7 +72,7 @@ impl Products {
         let (source, x) = (room(2 * largest * inputs)?, room(2 * largest * inputs)?);
         let indices = room(4 * largest)?;
         // Zeros cost less power than numbers, and power is what limits products of many rows.
-        self.invent(&source, largest * inputs)?;
+        self.invent(&source, largest * inputs, SEED)?;
         let others = self.others(outputs, inputs)?;
         let bench = Bench {
             weights: std::iter::once(weight).chain(&others).collect(),
@@ -118,7 +121,7 @@ impl Products {
         (0..count)
             .map(|_| {
                 let buffer = allocate(&self.context, bytes, "choosing ways")?;
-                self.invent(&buffer, outputs * inputs)?;
+                self.invent(&buffer, outputs * inputs, SEED)?;
                 let streams = true;
                 Ok(DeviceWeight { buffer, streams })
             })
@@ -252,17 +255,6 @@ impl Products {
         after.record()?;
         after.wait()?;
         after.since(&before)
-    }
-
-    /// Fills memory with so many random numbers.
-    fn invent(&self, to: &Buffer, count: usize) -> Result<(), DeviceError> {
-        let params = InventParams {
-            out: to.address() as u64,
-            count: count as u64,
-            seed: 1,
-        };
-        // SAFETY: the struct of the kernel; the caller made room for so many.
-        unsafe { launch(&self.context, self.invent, Grid::line(1024, 256), &params) }
     }
 
     fn make_inputs(&self, product: &Product<'_>, bench: &Bench<'_>) -> Result<(), DeviceError> {

@@ -6,6 +6,7 @@ mod blas;
 mod choose;
 mod float8;
 mod fused;
+mod invent;
 mod stream;
 mod surroundings;
 mod team;

@@ -1,11 +1,10 @@
 //! Sequences with few new tokens whose keys and values the copy engine can read; new tokens may come unrotated.
 
 use ops::{Attend, DeviceError, OpError, RopeAttend, RopeStoreKv};
-use tensor::DType;
 
 use super::super::rope::{is_wide, norm_params};
 use super::super::{Grid, HALF_ROOM, WHOLE_ROOM, are_pieces, launch};
-use super::{AttendParams, COLUMNS, DIMS, Shape, common_divisor};
+use super::{AttendParams, COLUMNS, DIMS, Shape, common_divisor, copies_pieces};
 use crate::device::CudaDevice;
 use crate::module::{Function, Modules};
 use crate::tensor_map::{Boxes, TensorMap};
@@ -83,18 +82,10 @@ pub(super) fn blocks_each(dim: usize, narrow: bool) -> usize {
 
 /// True when the copy engine can read keys and values, and queries and results are made of pieces.
 pub(super) fn takes(op: &Attend<'_>) -> bool {
-    let even = |address: *const u8| (address as usize).is_multiple_of(16);
     let kv = op.cache.dtype();
-    matches!(kv, DType::BF16 | DType::F8E4M3)
+    copies_pieces(op)
         && (op.heads.dim * kv.size()).is_multiple_of(16)
-        && op.heads.dim.is_multiple_of(8)
         && op.batch.page_size.is_multiple_of(8)
-        && op.query.stride().is_multiple_of(8)
-        && op.out.stride().is_multiple_of(2)
-        && (op.out.address() as usize).is_multiple_of(4)
-        && even(op.query.address())
-        && even(op.cache.keys().address())
-        && even(op.cache.values().address())
 }
 
 impl FreshParams {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ops::{Attend, DeviceError};
-use tensor::{Buffer, DType};
+use tensor::Buffer;
 
 use super::super::{Grid, WHOLE_ROOM, launch};
-use super::{AttendParams, DIMS, common_divisor, dim_index};
+use super::{AttendParams, DIMS, common_divisor, copies_pieces, dim_index};
 use crate::context::Context;
 use crate::device::CudaDevice;
 use crate::memory::allocate;
@@ -49,17 +49,7 @@ impl Tiles {
 
 /// True when the copy engine can read queries, keys and values, those of one byte once they are widened.
 pub(super) fn take(op: &Attend<'_>) -> bool {
-    let even = |address: *const u8| (address as usize).is_multiple_of(16);
-    matches!(op.cache.dtype(), DType::BF16 | DType::F8E4M3)
-        && op.heads.dim.is_multiple_of(8)
-        && op.heads.group() <= TILE_ROWS
-        && op.batch.rows() <= MOST_ROWS
-        && op.query.stride().is_multiple_of(8)
-        && op.out.stride().is_multiple_of(2)
-        && (op.out.address() as usize).is_multiple_of(4)
-        && even(op.query.address())
-        && even(op.cache.keys().address())
-        && even(op.cache.values().address())
+    copies_pieces(op) && op.heads.group() <= TILE_ROWS && op.batch.rows() <= MOST_ROWS
 }
 
 /// Keys and values as the tile kernel reads them: bf16, in pages of `params`.
