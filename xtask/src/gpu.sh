@@ -69,7 +69,7 @@ for word in "$@"; do
     sanitize) sanitize ;;
     loading) loading ;;
     profile) profile ;;
-    small | attention | decode | products | few | layers | kernels | prompts) prove "$word" 70 "$word" ;;
+    small | attention | decode | products | firsts | few | layers | kernels | prompts) prove "$word" 70 "$word" ;;
     ways) prove ways 40 --library-products ways ;;
     fp8) prove fp8 120 fp8-conformance fp8 ;;
     fp8-layers) prove fp8-layers 40 --narrow fp8-layers ;;
@@ -83,6 +83,6 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine few layers prompts fp8-layers kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs goldens memcheck memcheck-fp8 racecheck racecheck-fp8 races summary; do
+for log in machine firsts few layers prompts fp8-layers kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs goldens memcheck memcheck-fp8 racecheck racecheck-fp8 races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done

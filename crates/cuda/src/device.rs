@@ -23,7 +23,7 @@ use crate::launch::sample::Sampling;
 use crate::library::{self, Absent};
 use crate::linear::{DeviceWeight, Ending, Float8Weight, Product, Products};
 use crate::module::{self, Modules};
-use crate::transfer::{Courier, CudaReadback, CudaStaging};
+use crate::transfer::{self, Courier, CudaReadback, CudaStaging};
 use crate::upload::CudaWeightStream;
 use crate::watch::Watch;
 use crate::{graph, memory};
@@ -116,6 +116,7 @@ impl CudaDevice {
         modules: &Modules,
         options: &CudaOptions,
     ) -> Result<Self, Absent> {
+        transfer::rehearse(&context)?;
         Ok(Self {
             functions: Functions::find(modules)?,
             attention: Attention::new(&context, modules, info.units, info.kv)?,
@@ -129,6 +130,7 @@ impl CudaDevice {
             max_rows: options.max_step_tokens,
         })
     }
+
     /// How products of a weight of this shape are computed, one line a row count; for people.
     pub fn describe_products(&self, outputs: usize, inputs: usize) -> Vec<String> {
         self.products.describe(outputs, inputs)
@@ -137,6 +139,11 @@ impl CudaDevice {
     /// As [`Self::describe_products`], for weights of eight-bit floats.
     pub fn describe_float8_products(&self, outputs: usize, inputs: usize) -> Vec<String> {
         self.products.describe_float8(outputs, inputs)
+    }
+
+    /// Shapes of products that nobody foresaw when their weights were loaded; each was told in the log. For proofs.
+    pub fn unforeseen_products(&self) -> usize {
+        self.products.unforeseen()
     }
 
     /// The elements of a weight of bf16 as they lie in memory; for proofs.
@@ -312,6 +319,14 @@ impl Device for CudaDevice {
         self.adopt_plain(buffer, (rows, cols)).map(Some)
     }
 
+    fn expect_bias(&self, weight: &Weight) -> Result<(), DeviceError> {
+        if let Some(layout) = weight.layout::<Float8Weight>() {
+            return self.products.expect_float8_bias(layout, self.max_rows);
+        }
+        let (layout, shape) = (self.weight(weight)?, (weight.rows(), weight.cols()));
+        self.products.expect_bias(layout, shape, self.max_rows)
+    }
+
     fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {
         let bytes: Vec<u8> = match dtype {
             DType::BF16 => halves(values.iter().copied()),
@@ -359,6 +374,7 @@ impl Device for CudaDevice {
         let links = self.context.recording().end(&self.context);
         let mut graph = captured?;
         graph.keep(links?);
+        graph.upload()?;
         Ok(Some(Box::new(graph)))
     }
 }
@@ -405,7 +421,7 @@ impl Kernels for CudaDevice {
         if let Some(weight) = weight.layout::<Float8Weight>() {
             return Ok(self.products.run_float8(&mut product, weight)?);
         }
-        Ok(self.products.run(&product, self.weight(weight)?)?)
+        Ok(self.products.run(&mut product, self.weight(weight)?)?)
     }
 
     fn late_linear(&self, op: LateLinear<'_>) -> Result<(), OpError> {

@@ -59,6 +59,13 @@ impl CudaGraph {
     pub(crate) fn keep(&mut self, links: Option<Buffer>) {
         self.links = links;
     }
+
+    /// Brings it to the device now, not at the first replay.
+    pub(crate) fn upload(&self) -> Result<(), DeviceError> {
+        // SAFETY: graph and stream live as long as self.
+        let result = unsafe { sys::cuGraphUpload(self.executable, self.context.stream()) };
+        check(result, "uploading a graph")
+    }
 }
 
 impl Graph for CudaGraph {

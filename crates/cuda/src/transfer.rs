@@ -58,6 +58,27 @@ impl Courier {
     }
 }
 
+/// Lets the copy engine copy in every direction once: what the driver sets up for that is not waited for in a step.
+pub(crate) fn rehearse(context: &Arc<Context>) -> Result<(), DeviceError> {
+    const BYTES: usize = 2 * FEW_BYTES;
+    let pinned = Pinned::new(context, BYTES)?;
+    let room = || allocate(context, BYTES, "copies");
+    let (here, there) = (room()?, room()?);
+    let [from, to] = [&here, &there].map(|buffer| buffer.address() as sys::CUdeviceptr);
+    let stream = context.stream();
+    // SAFETY: all have so many bytes, until the stream has been waited for.
+    let results = unsafe {
+        [
+            sys::cuMemcpyHtoDAsync_v2(from, pinned.address().cast(), BYTES, stream),
+            sys::cuMemcpyDtoDAsync_v2(to, from, BYTES, stream),
+            sys::cuMemcpyDtoHAsync_v2(pinned.address().cast(), to, BYTES, stream),
+        ]
+    };
+    let copied = results.map(|result| check(result, "copying"));
+    context.synchronise()?;
+    copied.into_iter().collect()
+}
+
 /// Pinned slots in front of one device buffer: the host writes a slot while the last one is still being copied.
 pub(crate) struct CudaStaging {
     slots: Vec<(Pinned, Event)>,
@@ -129,11 +150,15 @@ impl CudaReadback {
 }
 
 impl Readback for CudaReadback {
+    fn bytes(&self) -> usize {
+        self.pinned.slice().len()
+    }
+
     fn fetch(&mut self, from: View<'_>, offset: usize) -> Result<(), DeviceError> {
         assert!(from.is_contiguous(), "results are fetched whole");
         let bytes = from.rows() * from.cols() * from.dtype().size();
         assert!(
-            offset + bytes <= self.pinned.slice().len(),
+            offset + bytes <= self.bytes(),
             "the readback has room for the step's results"
         );
         if bytes == 0 {

@@ -100,6 +100,9 @@ impl Staging for FragileStaging {
 struct FragileReadback(Box<dyn Readback>, Option<Arc<AtomicUsize>>);
 
 impl Readback for FragileReadback {
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
     fn fetch(&mut self, from: View<'_>, offset: usize) -> Result<(), DeviceError> {
         self.0.fetch(from, offset)
     }

@@ -94,9 +94,11 @@ impl Rank {
         let page_size =
             PageSize::new(config.page_size as u32).expect("a page has at least one token");
         let input_bytes = 4096 + 16 * config.max_step_tokens + 128 * (config.max_rows + 1);
+        // Pages, counts and scores of all tokens of a step.
+        let extra_bytes = 64 * 1024 + 32 * config.max_step_tokens;
         Ok(Self {
             inputs: Channel::new(device.as_ref(), input_bytes)?,
-            extras: Channel::new(device.as_ref(), 64 * 1024)?,
+            extras: Channel::new(device.as_ref(), extra_bytes)?,
             device,
             model,
             page_size,
@@ -174,8 +176,11 @@ impl Rank {
             .iter()
             .map(|token| 2 * token.top + token.chosen.len() + 1);
         let widest = columns.max().unwrap_or(0);
-        self.device
-            .readback(self.readback_bytes + scored_bytes(scored.len(), widest))
+        let bytes = self.readback_bytes + scored_bytes(scored.len(), widest);
+        if bytes <= readback.bytes() {
+            return Ok(readback);
+        }
+        self.device.readback(bytes.next_power_of_two())
     }
 
     /// Enqueues one step.

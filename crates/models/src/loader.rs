@@ -67,6 +67,11 @@ impl<'a> Loader<'a> {
             None => self.stacked(names, shape)?,
         };
         let bias = bias.then(|| self.bias(names, rows)).transpose()?;
+        if bias.is_some() {
+            for weight in &weights {
+                self.device.expect_bias(weight)?;
+            }
+        }
         Ok(Projection::new(weights, bias))
     }
 

@@ -78,6 +78,12 @@ pub trait Device: Send {
         Ok(None)
     }
 
+    /// Told while loading that products with a weight add a bias, so that nothing has to be found out about them later.
+    fn expect_bias(&self, weight: &Weight) -> Result<(), DeviceError> {
+        let _ = weight;
+        Ok(())
+    }
+
     /// Brings a small plain vector or matrix (norms, biases, rope tables) to the device as `dtype`.
     fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError>;
 
@@ -155,6 +161,9 @@ pub trait Staging: Send {
 
 /// Host memory that receives results of a step.
 pub trait Readback: Send {
+    /// Bytes that the host side has.
+    fn bytes(&self) -> usize;
+
     /// Enqueues a copy of a contiguous device matrix to byte `offset` of the host side.
     fn fetch(&mut self, from: View<'_>, offset: usize) -> Result<(), DeviceError>;
 

@@ -62,6 +62,10 @@ impl HostReadback {
 }
 
 impl Readback for HostReadback {
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
     fn fetch(&mut self, from: View<'_>, offset: usize) -> Result<(), DeviceError> {
         copy_rows(
             from,

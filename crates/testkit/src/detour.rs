@@ -48,6 +48,11 @@ pub trait Detour: Send {
     }
 
     /// As of [`Device`].
+    fn expect_bias(&self, weight: &Weight) -> Result<(), DeviceError> {
+        self.inner().expect_bias(weight)
+    }
+
+    /// As of [`Device`].
     fn staging(&self, bytes: usize) -> Result<Box<dyn Staging>, DeviceError> {
         self.inner().staging(bytes)
     }
@@ -117,6 +122,10 @@ impl<T: Detour> Device for Detoured<T> {
         seed: u64,
     ) -> Result<Option<Weight>, DeviceError> {
         self.0.inner().invent_weight(shape, format, seed)
+    }
+
+    fn expect_bias(&self, weight: &Weight) -> Result<(), DeviceError> {
+        self.0.expect_bias(weight)
     }
 
     fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {

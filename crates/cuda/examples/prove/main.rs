@@ -13,6 +13,7 @@ mod attention;
 mod bench;
 mod conformance;
 mod decode;
+mod firsts;
 mod float8;
 mod graphs;
 mod layers;
@@ -32,7 +33,7 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 20] = [
+const PARTS: [(&str, Part); 21] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -40,6 +41,7 @@ const PARTS: [(&str, Part); 20] = [
     ("graphs", graphs::run),
     ("small", small::run),
     ("products", products::run),
+    ("firsts", firsts::run),
     ("fp8-conformance", float8::check),
     ("fp8", float8::run),
     ("attention", attention::time),

@@ -1,56 +1,28 @@
 //! Which way a product goes: all are timed when a weight of a new shape is loaded.
-//!
-//! As in a step, every product reads another weight, so that none is found in the cache. Products of our kernels follow
-//! each other, since they do the work of the small kernels around them; those of the library take turns with a small
-//! kernel that makes their inputs. Either way kernels overlap as they will.
 
-use std::sync::PoisonError;
+use ops::DeviceError;
+use tensor::DType;
 
-use ops::{DeviceError, Graph as _, OpError};
-use tensor::{Buffer, DType};
-
-use super::{
-    BUCKETS, Choice, DeviceWeight, MOST_WIDE, Product, Products, Shape, Way, blas, none_found,
-};
+use super::timing::{Bench, Between, SEED, TimedWay, others};
+use super::{Choice, DeviceWeight, Product, Products, Shape, Way, blas, locked};
 use crate::device::ProductChoice;
-use crate::event::Event;
-use crate::graph;
-use crate::launch::gather::GatherParams;
-use crate::launch::{Grid, launch};
 use crate::memory::allocate;
 
-/// Bytes of weights that take turns, and the most weights that do.
-const TURNS: usize = 160 << 20;
-const MOST_TURNS: usize = 16;
-/// The fewest products that are timed at once, and milliseconds that they take in all.
-const FEWEST: usize = 3;
-const ENOUGH: f32 = 0.3;
-/// Timings of each way; the shortest counts.
-const REPEATS: usize = 5;
-/// Milliseconds of a product that hardly varies: timed by itself, and so often.
-const LONG: f32 = 0.5;
-const LONG_REPEATS: usize = 2;
-/// Weights of more outputs are heads, whose results are floats.
-const MOST_OUTPUTS: usize = 1 << 16;
-/// A way that took so much longer than the best one, at least so many milliseconds, will not catch up.
-const HOPELESS: f32 = 1.5;
-const NOTICEABLE: f32 = 0.02;
+impl TimedWay for Way {
+    type Weight = DeviceWeight;
 
-/// Of the numbers that are multiplied.
-const SEED: u64 = 1;
+    fn run(
+        &self,
+        products: &Products,
+        product: &mut Product<'_>,
+        weight: &DeviceWeight,
+    ) -> Result<(), DeviceError> {
+        products.run_way(product, weight, self)
+    }
 
-/// Weights of one shape that take turns, and what their inputs are made from.
-struct Bench<'w> {
-    weights: Vec<&'w DeviceWeight>,
-    source: &'w Buffer,
-    indices: &'w Buffer,
-}
-
-/// What stands between products that are timed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Between {
-    Nothing,
-    Neighbour,
+    fn is_library(&self) -> bool {
+        matches!(self, Self::Blas(_))
+    }
 }
 
 impl Products {
@@ -58,67 +30,72 @@ impl Products {
     pub(super) fn choose(
         &self,
         weight: &DeviceWeight,
-        (outputs, inputs): (usize, usize),
+        shape: (usize, usize),
         most_rows: usize,
     ) -> Result<(), DeviceError> {
-        let largest = BUCKETS.into_iter().find(|&bucket| bucket >= most_rows);
-        let largest = largest.unwrap_or(BUCKETS[BUCKETS.len() - 1]);
-        let is_head = outputs > MOST_OUTPUTS;
-        if self.knows((outputs, inputs), largest, is_head) {
+        self.time_all(weight, Shape::all(shape, most_rows))
+    }
+
+    /// Products of the weight, `[outputs, inputs]`, add a bias: those that are the library's are timed with one as well.
+    /// Ours cost the same with and without.
+    pub(crate) fn expect_bias(
+        &self,
+        weight: &DeviceWeight,
+        shape: (usize, usize),
+        most_rows: usize,
+    ) -> Result<(), DeviceError> {
+        let library = |shape: &Shape| {
+            let chosen = locked(&self.chosen);
+            let choice = chosen.get(shape);
+            choice.is_some_and(|choice| choice.way.is_library())
+        };
+        let shapes = Shape::all(shape, most_rows).into_iter();
+        // The library takes no bias where results are floats.
+        let shapes = shapes.filter(|shape| !shape.wide && library(shape));
+        self.time_all(weight, shapes.map(Shape::biased).collect())
+    }
+
+    /// Those shapes of products with a weight that nobody timed yet.
+    fn time_all(&self, weight: &DeviceWeight, mut shapes: Vec<Shape>) -> Result<(), DeviceError> {
+        shapes.retain(|shape| !locked(&self.chosen).contains_key(shape));
+        let Some(&Shape {
+            outputs, inputs, ..
+        }) = shapes.first()
+        else {
             return Ok(());
-        }
+        };
         let began = std::time::Instant::now();
+        let largest = |of: fn(&Shape) -> usize| shapes.iter().map(of).max().unwrap_or(0);
         let room = |bytes| allocate(&self.context, bytes, "choosing ways");
-        let (source, x) = (room(2 * largest * inputs)?, room(2 * largest * inputs)?);
-        let indices = room(4 * largest)?;
-        // Zeros cost less power than numbers, and power is what limits products of many rows.
-        self.invent(&source, largest * inputs, SEED)?;
+        let inputs_timed = self.timed_inputs(largest(|shape| shape.bucket), inputs)?;
+        let mut out = room(largest(Shape::result_bytes))?;
+        let bias = room(2 * outputs)?;
         let others = self.others(outputs, inputs)?;
         let bench = Bench {
             weights: std::iter::once(weight).chain(&others).collect(),
-            source: &source,
-            indices: &indices,
+            inputs: &inputs_timed,
         };
-        let halves = if is_head { 0 } else { largest };
-        for (limit, dtype) in [(halves, DType::BF16), (largest.min(MOST_WIDE), DType::F32)] {
-            let mut out = room(limit * outputs * dtype.size())?;
-            for rows in BUCKETS.into_iter().take_while(|&rows| rows <= limit) {
-                let product = Product {
-                    x: x.view(0, rows, inputs, DType::BF16),
-                    bias: None,
-                    out: out.view_mut(0, rows, outputs, dtype),
-                };
-                let choice = self.fastest(&product, &bench)?;
-                self.chosen
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(Shape::of(&product), choice);
-            }
+        for shape in &shapes {
+            let mut product = Product {
+                x: inputs_timed.rows(shape.bucket),
+                bias: shape.bias.then(|| bias.view(0, 1, outputs, DType::BF16)),
+                out: out.view_mut(0, shape.bucket, outputs, shape.dtype()),
+            };
+            let choice = self.fastest(&mut product, &bench)?;
+            locked(&self.chosen).insert(*shape, choice);
         }
-        let seconds = began.elapsed().as_secs_f64();
-        tracing::info!("products of weights [{outputs}, {inputs}] timed in {seconds:.2} s");
+        let (seconds, with) = (
+            began.elapsed().as_secs_f64(),
+            if shapes[0].bias { " with a bias" } else { "" },
+        );
+        tracing::info!("products of weights [{outputs}, {inputs}]{with} timed in {seconds:.2} s");
         Ok(())
-    }
-
-    fn knows(&self, (outputs, inputs): (usize, usize), bucket: usize, wide: bool) -> bool {
-        let shape = Shape {
-            outputs,
-            inputs,
-            bucket: if wide { bucket.min(MOST_WIDE) } else { bucket },
-            wide,
-            bias: false,
-        };
-        let chosen = self.chosen.lock();
-        chosen
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains_key(&shape)
     }
 
     /// Enough weights of the shape that the cache does not hold them all.
     fn others(&self, outputs: usize, inputs: usize) -> Result<Vec<DeviceWeight>, DeviceError> {
         let bytes = 2 * outputs * inputs;
-        let count = (TURNS / bytes.max(1)).min(MOST_TURNS - 1);
-        (0..count)
+        (0..others(bytes))
             .map(|_| {
                 let buffer = allocate(&self.context, bytes, "choosing ways")?;
                 self.invent(&buffer, outputs * inputs, SEED)?;
@@ -128,7 +105,11 @@ impl Products {
             .collect()
     }
 
-    fn fastest(&self, product: &Product<'_>, bench: &Bench<'_>) -> Result<Choice, DeviceError> {
+    fn fastest(
+        &self,
+        product: &mut Product<'_>,
+        bench: &Bench<'_, DeviceWeight>,
+    ) -> Result<Choice, DeviceError> {
         let variants = self
             .stream
             .variants(product.x.rows(), (product.out.cols(), product.x.cols()));
@@ -151,7 +132,7 @@ impl Products {
         let way = match (fused, blas) {
             (Some((_, way)), _) if self.prefers_own(times) => way,
             (_, Some((_, way))) => way,
-            _ => return Err(none_found(&Shape::of(product))),
+            _ => return Err(Shape::of(product).impossible()),
         };
         let variant = match fused {
             Some((_, Way::Stream(variant))) => Some(variant),
@@ -166,116 +147,11 @@ impl Products {
         })
     }
 
-    /// The way that takes the shortest time, in milliseconds; ways that the library refuses do not count.
-    fn shortest(
-        &self,
-        product: &Product<'_>,
-        bench: &Bench<'_>,
-        ways: impl Iterator<Item = Way>,
-        between: Between,
-    ) -> Result<Option<(f32, Way)>, DeviceError> {
-        let mut best: Option<(f32, Way)> = None;
-        for way in ways {
-            let record = best.map_or(f32::INFINITY, |(time, _)| time);
-            // Whatever the library sets up at a first call is not timed.
-            let tried = self.run_way(product, bench.weights[0], &way);
-            if tried.is_err() && matches!(way, Way::Blas(_)) {
-                continue;
-            }
-            tried?;
-            let time = self.time(product, bench, &way, record, between)?;
-            if time < record {
-                best = Some((time, way));
-            }
-        }
-        Ok(best)
-    }
-
     fn prefers_own(&self, [own, blas]: [f32; 2]) -> bool {
         match self.choice {
             ProductChoice::Fastest => own <= blas,
             ProductChoice::Own => true,
             ProductChoice::Library => false,
-        }
-    }
-
-    /// Milliseconds of one product and what stands between; roughly, where that is more than `record`.
-    fn time(
-        &self,
-        product: &Product<'_>,
-        bench: &Bench<'_>,
-        way: &Way,
-        record: f32,
-        between: Between,
-    ) -> Result<f32, DeviceError> {
-        let take_turn = |turn| {
-            if between == Between::Neighbour {
-                self.make_inputs(product, bench)?;
-            }
-            self.run_way(product, bench.weights[turn % bench.weights.len()], way)
-        };
-        let mut once = self.between_events(|| take_turn(0))?;
-        if once > HOPELESS * record + NOTICEABLE {
-            return Ok(once);
-        }
-        if once > LONG {
-            for turn in 0..LONG_REPEATS {
-                once = once.min(self.between_events(|| take_turn(turn))?);
-            }
-            return Ok(once);
-        }
-        // As in a decode step: launched one by one, short products would wait for the host.
-        let turns = ((ENOUGH / once).ceil() as usize).clamp(FEWEST, MOST_TURNS);
-        let graph = graph::capture(&self.context, &mut || {
-            let mut turns = 0..turns;
-            Ok(turns.try_for_each(take_turn)?)
-        });
-        let graph = graph.map_err(|error| match error {
-            OpError::Device(error) => error,
-            other => unreachable!("{other}"),
-        })?;
-        let mut shortest = f32::INFINITY;
-        for _ in 0..=REPEATS {
-            shortest = shortest.min(self.between_events(|| graph.replay())?);
-        }
-        Ok(shortest / turns as f32)
-    }
-
-    /// Milliseconds of what `run` enqueues.
-    fn between_events(
-        &self,
-        run: impl FnOnce() -> Result<(), DeviceError>,
-    ) -> Result<f32, DeviceError> {
-        let (before, after) = (
-            Event::new(&self.context, true)?,
-            Event::new(&self.context, true)?,
-        );
-        before.record()?;
-        run()?;
-        after.record()?;
-        after.wait()?;
-        after.since(&before)
-    }
-
-    fn make_inputs(&self, product: &Product<'_>, bench: &Bench<'_>) -> Result<(), DeviceError> {
-        let (rows, inputs) = (product.x.rows(), product.x.cols());
-        let params = GatherParams {
-            x: bench.source.address() as u64,
-            indices: bench.indices.address() as u64,
-            out: product.x.address() as u64,
-            x_stride: inputs as u32,
-            out_stride: inputs as u32,
-            width: inputs as u32,
-            pieces: 1,
-        };
-        // SAFETY: the struct of the kernel; all indices are zero, and both matrices have that row.
-        unsafe {
-            launch(
-                &self.context,
-                self.neighbour,
-                Grid::line(rows, 128),
-                &params,
-            )
         }
     }
 }

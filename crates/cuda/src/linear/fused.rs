@@ -1,11 +1,9 @@
 //! Products that do the work of the small kernels around them.
 
-use std::sync::PoisonError;
-
 use ops::{DeviceError, LateNorm, Weight};
 
 use super::team::Team;
-use super::{BUCKETS, DeviceWeight, Ending, Float8Weight, Product, Products, Shape, Variant, Way};
+use super::{DeviceWeight, Ending, Float8Weight, Product, Products, Shape, Variant, Way, locked};
 use crate::device::ProductChoice;
 
 /// A weight, and the shape of our kernel for its products.
@@ -36,15 +34,9 @@ impl Products {
     }
 
     /// The shape of our kernel, where it takes no longer than cuBLASLt and a small kernel.
-    fn plain_fusable(&self, (outputs, inputs): (usize, usize), rows: usize) -> Option<Variant> {
-        let shape = Shape {
-            outputs,
-            inputs,
-            bucket: BUCKETS.into_iter().find(|&bucket| bucket >= rows)?,
-            wide: false,
-            bias: false,
-        };
-        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+    fn plain_fusable(&self, weight: (usize, usize), rows: usize) -> Option<Variant> {
+        let shape = Shape::plain(weight, rows)?;
+        let chosen = locked(&self.chosen);
         let choice = chosen.get(&shape)?;
         let faster = match self.choice {
             ProductChoice::Fastest => choice.fused <= choice.blas,

@@ -7,12 +7,16 @@ mod choose;
 mod float8;
 mod fused;
 mod invent;
+mod shape;
 mod stream;
 mod surroundings;
 mod team;
+mod timing;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ops::{DeviceError, Linear};
 use tensor::{Buffer, DType, View, ViewMut};
@@ -24,17 +28,12 @@ use crate::module::{Function, Modules};
 
 use blas::{Algorithm, Blas};
 use float8::Float8Kernels;
+use shape::{MOST_WIDE, Shape};
 use stream::Stream;
 
 pub(crate) use float8::{Float8Weight, ScaleGrid};
 pub(crate) use stream::Variant;
 pub(crate) use surroundings::{Ending, Onward, Surroundings, Told};
-
-/// Row counts that ways are chosen for; a product uses the next one above its own. One choice for up to eight rows, so
-/// that a row has the same bits alone and in small company.
-const BUCKETS: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
-/// The most rows of products that give floats: rows that sample at once.
-const MOST_WIDE: usize = 512;
 
 /// One out = x · weightᵀ (+ bias).
 pub(crate) struct Product<'a> {
@@ -70,6 +69,15 @@ impl Product<'_> {
         (self.out.address() as usize).is_multiple_of(16)
             && (self.out.stride() * self.out.dtype().size()).is_multiple_of(16)
     }
+
+    /// Some rows of it.
+    fn rows(&mut self, rows: Range<usize>) -> Product<'_> {
+        Product {
+            x: self.x.row_range(rows.clone()),
+            bias: self.bias,
+            out: self.out.reborrow().row_range(rows),
+        }
+    }
 }
 
 /// A weight as this device holds it.
@@ -77,30 +85,6 @@ pub(crate) struct DeviceWeight {
     pub(crate) buffer: Buffer,
     /// True when rows are made of 16-byte pieces, as our kernels take them.
     streams: bool,
-}
-
-/// A product's shape, as far as the choice goes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Shape {
-    outputs: usize,
-    inputs: usize,
-    bucket: usize,
-    wide: bool,
-    bias: bool,
-}
-
-impl Shape {
-    fn of(product: &Product<'_>) -> Self {
-        let rows = product.x.rows();
-        let bucket = BUCKETS.into_iter().find(|&bucket| bucket >= rows);
-        Self {
-            outputs: product.out.cols(),
-            inputs: product.x.cols(),
-            bucket: bucket.unwrap_or(BUCKETS[BUCKETS.len() - 1]),
-            wide: product.out.dtype() == DType::F32,
-            bias: product.bias.is_some(),
-        }
-    }
 }
 
 /// How a product is computed, and what was measured when that was decided.
@@ -149,6 +133,12 @@ pub(crate) struct Products {
     invent: Function,
     choice: ProductChoice,
     chosen: Mutex<BTreeMap<Shape, Choice>>,
+    /// Shapes that nobody chose a way for before their first product came.
+    unforeseen: AtomicUsize,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Products {
@@ -168,6 +158,7 @@ impl Products {
             invent: modules.find("invent_weight")?,
             choice,
             chosen: Mutex::default(),
+            unforeseen: AtomicUsize::default(),
         })
     }
 
@@ -190,11 +181,20 @@ impl Products {
     /// Enqueues a product.
     pub(crate) fn run(
         &self,
-        product: &Product<'_>,
+        product: &mut Product<'_>,
         weight: &DeviceWeight,
     ) -> Result<(), DeviceError> {
         if !weight.streams || !product.rows_are_pieces() {
             return self.run_any(product, weight);
+        }
+        let rows = product.x.rows();
+        // So many rows keep the tensor cores busy by themselves.
+        if product.out.dtype() == DType::F32 && rows > MOST_WIDE {
+            for start in (0..rows).step_by(MOST_WIDE) {
+                let mut part = product.rows(start..rows.min(start + MOST_WIDE));
+                self.run(&mut part, weight)?;
+            }
+            return Ok(());
         }
         // cuBLASLt wants a bias in the type of the results.
         let wide_bias = product.bias.is_some() && product.out.dtype() == DType::F32;
@@ -232,21 +232,19 @@ impl Products {
     /// The way chosen for the shape, or what cuBLASLt suggests for shapes that were not tried.
     fn way(&self, product: &Product<'_>) -> Result<Way, DeviceError> {
         let shape = Shape::of(product);
-        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chosen = locked(&self.chosen);
         let tried = chosen.get(&shape).or_else(|| {
-            let choice = chosen.get(&Shape {
-                bias: false,
-                ..shape
-            })?;
+            let choice = chosen.get(&shape.unbiased())?;
             matches!(choice.way, Way::Stream(_)).then_some(choice)
         });
         if let Some(choice) = tried {
             return Ok(choice.way);
         }
+        self.tell_unforeseen(&shape);
         let suggested = self.blas.candidates(product, 1)?;
         let way = match suggested.first() {
             Some(&algorithm) => Way::Blas(algorithm),
-            None => return Err(none_found(&shape)),
+            None => return Err(shape.impossible()),
         };
         let untried = Choice {
             way,
@@ -257,6 +255,17 @@ impl Products {
         };
         chosen.insert(shape, untried);
         Ok(way)
+    }
+
+    /// Said once a shape: its first product takes longer than the next.
+    fn tell_unforeseen(&self, shape: &Shape) {
+        self.unforeseen.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!("a product was not foreseen when its weight was loaded: {shape}");
+    }
+
+    /// Shapes of products that came without having been foreseen.
+    pub(crate) fn unforeseen(&self) -> usize {
+        self.unforeseen.load(Ordering::Relaxed)
     }
 
     fn run_any(&self, product: &Product<'_>, weight: &DeviceWeight) -> Result<(), DeviceError> {
@@ -282,12 +291,16 @@ impl Products {
 
     /// How products of a weight are computed, one line a row count; for people.
     pub(crate) fn describe(&self, outputs: usize, inputs: usize) -> Vec<String> {
-        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        let chosen = locked(&self.chosen);
         let mine = chosen
             .iter()
             .filter(|(shape, _)| shape.outputs == outputs && shape.inputs == inputs);
         mine.map(|(shape, choice)| {
-            let kind = if shape.wide { "f32" } else { "bf16" };
+            let kind = match (shape.wide, shape.bias) {
+                (true, _) => "f32",
+                (false, true) => "bias",
+                (false, false) => "bf16",
+            };
             let how = match choice.way {
                 Way::Stream(variant) => format!("{variant:?}"),
                 Way::Blas(_) => "cuBLASLt".into(),
@@ -300,15 +313,5 @@ impl Products {
             )
         })
         .collect()
-    }
-}
-
-fn none_found(shape: &Shape) -> DeviceError {
-    DeviceError::Lost {
-        device: "cuda".into(),
-        message: format!(
-            "no way to multiply {} × {} with {} rows",
-            shape.outputs, shape.inputs, shape.bucket
-        ),
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct NarrowFormats {
     /// Rows of a piece where weights come in pieces.
     piece: Option<usize>,
     pub(crate) loaded: RefCell<Vec<f32>>,
+    /// Outputs of the weights whose products will add a bias.
+    pub(crate) biased: RefCell<Vec<usize>>,
 }
 
 pub(crate) fn narrow(formats: &[WeightFormat]) -> Narrow {
@@ -30,6 +32,7 @@ pub(crate) fn narrow(formats: &[WeightFormat]) -> Narrow {
         formats: formats.to_vec(),
         piece: None,
         loaded: RefCell::default(),
+        biased: RefCell::default(),
     })
 }
 
@@ -69,6 +72,11 @@ impl Detour for NarrowFormats {
         let rows = (0..weight.rows).flat_map(|row| weight.row(row));
         self.loaded.borrow_mut().extend(rows);
         self.inner.load_weight(weight)
+    }
+
+    fn expect_bias(&self, weight: &Weight) -> Result<(), DeviceError> {
+        self.biased.borrow_mut().push(weight.rows());
+        Ok(())
     }
 
     fn weight_stream(&self) -> Result<Option<Box<dyn WeightStream + '_>>, DeviceError> {

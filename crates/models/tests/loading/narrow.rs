@@ -43,6 +43,27 @@ fn weights_keep_their_values_whatever_format_a_device_takes() {
 }
 
 #[test]
+fn a_device_is_told_at_load_which_products_add_a_bias() {
+    for (name, qkv, others) in [
+        ("qwen3-gqa8", false, false),
+        ("qwen2-gqa7", true, false),
+        ("llama-gqa4-biases", true, true),
+    ] {
+        let (spec, _) = Weights::of(name);
+        let device = narrow(&[WeightFormat::Plain(DType::F32)]);
+        weight_bytes(name, &device).expect("a format that the device takes");
+        let heads = spec.heads;
+        let mut each = Vec::new();
+        each.extend(qkv.then_some(heads.query_width() + 2 * heads.kv_width()));
+        each.extend(others.then_some(spec.hidden));
+        if spec.biases.mlp {
+            each.extend([2 * spec.feed_forward, spec.hidden]);
+        }
+        assert_eq!(device.biased.take(), each.repeat(spec.layers), "{name}");
+    }
+}
+
+#[test]
 fn a_device_that_takes_nothing_is_named() {
     let nothing = narrow(&[]);
     assert_eq!(

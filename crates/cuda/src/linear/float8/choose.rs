@@ -3,24 +3,33 @@
 use ops::DeviceError;
 use tensor::DType;
 
-use super::{Choice, Float8Weight, MOST_ROUNDED, Way, locked};
+use super::{Choice, Float8Weight, MOST_ROUNDED, Way};
 use crate::device::ProductChoice;
-use crate::event::Event;
-use crate::linear::{BUCKETS, Product, Products, Shape, none_found};
+use crate::linear::timing::{Bench, Between, SEED, TimedWay, others};
+use crate::linear::{Product, Products, Shape, locked};
 use crate::memory::allocate;
 
-/// Bytes of weights that take turns, so that none is found in the cache.
-const TURNS: usize = 160 << 20;
-const MOST_TURNS: usize = 16;
-const FEWEST: usize = 3;
-/// Timings of each way; the shortest counts.
-const REPEATS: usize = 3;
 /// What rounding activations must gain to be worth their precision.
 const ROUNDING: f32 = 1.1;
-/// Milliseconds that a small kernel costs, whatever it does.
-const SMALL: f32 = 3e-3;
 /// Algorithms of cuBLASLt that are tried.
 const CANDIDATES: usize = 4;
+
+impl TimedWay for Way {
+    type Weight = Float8Weight;
+
+    fn run(
+        &self,
+        products: &Products,
+        product: &mut Product<'_>,
+        weight: &Float8Weight,
+    ) -> Result<(), DeviceError> {
+        products.run_float8_way(product, weight, self)
+    }
+
+    fn is_library(&self) -> bool {
+        !matches!(self, Self::Stream(_))
+    }
+}
 
 impl Products {
     /// Takes over a weight and decides how products of it with up to `most_rows` rows are computed.
@@ -29,63 +38,78 @@ impl Products {
         weight: Float8Weight,
         most_rows: usize,
     ) -> Result<Float8Weight, DeviceError> {
-        if !weight.outputs.is_multiple_of(8) || !weight.inputs.is_multiple_of(8) {
-            return Ok(weight);
-        }
-        let most_rows = most_rows.min(MOST_ROUNDED);
-        let largest = BUCKETS.into_iter().find(|&bucket| bucket >= most_rows);
-        let largest = largest.unwrap_or(MOST_ROUNDED);
-        let (outputs, inputs) = (weight.outputs, weight.inputs);
-        let shape = |bucket| Shape {
-            outputs,
-            inputs,
-            bucket,
-            wide: false,
-            bias: false,
-        };
-        let key = (shape(largest), weight.kind());
-        if locked(&self.float8.chosen).contains_key(&key) {
-            return Ok(weight);
-        }
-        let x = allocate(&self.context, 2 * largest * inputs, "choosing ways")?;
-        let mut out = allocate(&self.context, 2 * largest * outputs, "choosing ways")?;
-        let others = self.float8_others(&weight)?;
-        let weights: Vec<&Float8Weight> = std::iter::once(&weight).chain(&others).collect();
-        for rows in BUCKETS.into_iter().take_while(|&rows| rows <= largest) {
-            let mut product = Product {
-                x: x.view(0, rows, inputs, DType::BF16),
-                bias: None,
-                out: out.view_mut(0, rows, outputs, DType::BF16),
-            };
-            let choice = self.fastest_float8(&mut product, &weights)?;
-            let key = (shape(rows), weight.kind());
-            locked(&self.float8.chosen).insert(key, choice);
-            let biased = (
-                Shape {
-                    bias: true,
-                    ..key.0
-                },
-                key.1,
-            );
-            // A bias costs our kernel nothing; the library is asked when one comes.
-            if matches!(choice.way, Way::Stream(_)) {
-                locked(&self.float8.chosen).insert(biased, choice);
-            }
+        if weight.outputs.is_multiple_of(8) && weight.inputs.is_multiple_of(8) {
+            self.time_all_float8(&weight, weight.shapes(most_rows))?;
         }
         Ok(weight)
     }
 
-    /// Enough weights of the shape that the cache does not hold them all; they share scales.
+    /// As [`Self::expect_bias`], for weights of eight-bit floats.
+    pub(crate) fn expect_float8_bias(
+        &self,
+        weight: &Float8Weight,
+        most_rows: usize,
+    ) -> Result<(), DeviceError> {
+        let kind = weight.kind();
+        let choice = |shape: Shape| locked(&self.float8.chosen).get(&(shape, kind)).copied();
+        let mut library = Vec::new();
+        for shape in weight.shapes(most_rows).into_iter().filter(|s| !s.wide) {
+            match choice(shape) {
+                // A bias costs our kernel nothing.
+                Some(choice) if !choice.way.is_library() => {
+                    let key = (shape.biased(), kind);
+                    locked(&self.float8.chosen).insert(key, choice);
+                }
+                Some(_) => library.push(shape.biased()),
+                None => {}
+            }
+        }
+        self.time_all_float8(weight, library)
+    }
+
+    /// Those shapes of products with a weight that nobody timed yet.
+    fn time_all_float8(
+        &self,
+        weight: &Float8Weight,
+        mut shapes: Vec<Shape>,
+    ) -> Result<(), DeviceError> {
+        let (kind, outputs) = (weight.kind(), weight.outputs);
+        shapes.retain(|shape| !locked(&self.float8.chosen).contains_key(&(*shape, kind)));
+        if shapes.is_empty() {
+            return Ok(());
+        }
+        let largest = |of: fn(&Shape) -> usize| shapes.iter().map(of).max().unwrap_or(0);
+        let room = |bytes| allocate(&self.context, bytes, "choosing ways");
+        let inputs = self.timed_inputs(largest(|shape| shape.bucket), weight.inputs)?;
+        let mut out = room(largest(Shape::result_bytes))?;
+        let bias = room(2 * outputs)?;
+        let others = self.float8_others(weight)?;
+        let bench = Bench {
+            weights: std::iter::once(weight).chain(&others).collect(),
+            inputs: &inputs,
+        };
+        for shape in shapes {
+            let mut product = Product {
+                x: inputs.rows(shape.bucket),
+                bias: shape.bias.then(|| bias.view(0, 1, outputs, DType::BF16)),
+                out: out.view_mut(0, shape.bucket, outputs, shape.dtype()),
+            };
+            let choice = self.fastest_float8(&mut product, &bench)?;
+            locked(&self.float8.chosen).insert((shape, kind), choice);
+        }
+        Ok(())
+    }
+
+    /// Enough weights of the shape that the cache does not hold them all.
     fn float8_others(&self, weight: &Float8Weight) -> Result<Vec<Float8Weight>, DeviceError> {
-        let bytes = weight.codes.bytes();
-        let count = (TURNS / bytes.max(1)).min(MOST_TURNS - 1);
+        let shape = (weight.outputs, weight.inputs);
         let copy = |bytes| allocate(&self.context, bytes, "choosing ways");
-        (0..count)
+        (0..others(weight.codes.bytes()))
             .map(|_| {
                 let library = weight.library_scales().map(|scales| copy(scales.bytes()));
                 Float8Weight::new(
-                    (weight.outputs, weight.inputs),
-                    copy(bytes)?,
+                    shape,
+                    self.invent_float8(shape, SEED)?,
                     weight.grid,
                     copy(weight.scales.bytes())?,
                     library.transpose()?,
@@ -97,12 +121,11 @@ impl Products {
     fn fastest_float8(
         &self,
         product: &mut Product<'_>,
-        weights: &[&Float8Weight],
+        bench: &Bench<'_, Float8Weight>,
     ) -> Result<Choice, DeviceError> {
-        let rows = product.x.rows();
-        let variants = self.float8.variants(rows, weights[0]);
+        let variants = self.float8.variants(product.x.rows(), bench.weights[0]);
         let streams: Vec<Way> = variants.into_iter().map(Way::Stream).collect();
-        let algorithms = self.rounded_candidates(product, weights[0], CANDIDATES)?;
+        let algorithms = self.rounded_candidates(product, bench.weights[0], CANDIDATES)?;
         let rounded: Vec<Way> = algorithms.into_iter().map(Way::Rounded).collect();
         let kinds = match self.choice {
             ProductChoice::Own if !streams.is_empty() => [streams, Vec::new(), Vec::new()],
@@ -111,49 +134,26 @@ impl Products {
         };
         let mut times = [f32::INFINITY; 3];
         let mut fastest = None;
-        for (kind, ways) in kinds.into_iter().enumerate() {
-            for way in ways {
-                // A way that fails is none.
-                let Ok(time) = self.time_float8(product, weights, &way) else {
-                    continue;
-                };
-                times[kind] = times[kind].min(time);
-                let price = match way {
-                    Way::Stream(_) => time,
-                    // Ours does the work of a small kernel too.
-                    Way::Rounded(_) => time * ROUNDING + SMALL,
-                    Way::Widened => time + SMALL,
-                };
-                if fastest.is_none_or(|(best, _)| price < best) {
-                    fastest = Some((price, way));
-                }
+        for (time, ways) in times.iter_mut().zip(kinds) {
+            // Ours does the work of a small kernel too.
+            let between = match ways.first() {
+                Some(way) if way.is_library() => Between::Neighbour,
+                _ => Between::Nothing,
+            };
+            let Some((shortest, way)) = self.shortest(product, bench, ways, between)? else {
+                continue;
+            };
+            *time = shortest;
+            let price = match way {
+                Way::Rounded(_) => shortest * ROUNDING,
+                Way::Stream(_) | Way::Widened => shortest,
+            };
+            if fastest.is_none_or(|(best, _)| price < best) {
+                fastest = Some((price, way));
             }
         }
-        let (_, way) = fastest.ok_or_else(|| none_found(&Shape::of(product)))?;
+        let (_, way) = fastest.ok_or_else(|| Shape::of(product).impossible())?;
         Ok(Choice { way, times })
-    }
-
-    /// Milliseconds of one product.
-    fn time_float8(
-        &self,
-        product: &mut Product<'_>,
-        weights: &[&Float8Weight],
-        way: &Way,
-    ) -> Result<f32, DeviceError> {
-        let before = Event::new(&self.context, true)?;
-        let after = Event::new(&self.context, true)?;
-        let turns = weights.len().max(FEWEST);
-        let mut shortest = f32::INFINITY;
-        for _ in 0..=REPEATS {
-            before.record()?;
-            for turn in 0..turns {
-                self.run_float8_way(product, weights[turn % weights.len()], way)?;
-            }
-            after.record()?;
-            after.wait()?;
-            shortest = shortest.min(after.since(&before)?);
-        }
-        Ok(shortest / turns as f32)
     }
 
     /// How products of a weight are computed, one line a row count; for people.
@@ -176,5 +176,12 @@ impl Products {
             )
         })
         .collect()
+    }
+}
+
+impl Float8Weight {
+    /// Shapes of its products, with up to `most_rows` rows; more than are rounded at once come one part after the other.
+    fn shapes(&self, most_rows: usize) -> Vec<Shape> {
+        Shape::likely((self.outputs, self.inputs), most_rows.min(MOST_ROUNDED))
     }
 }

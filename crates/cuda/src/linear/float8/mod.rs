@@ -8,15 +8,14 @@ mod launch;
 mod weight;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ops::DeviceError;
 use tensor::{Buffer, DType};
 
 use super::blas::{Algorithm, Scaled};
 use super::team::{Shapes, Team};
-use super::{BUCKETS, Product, Products, Shape, none_found};
+use super::{MOST_WIDE, Product, Products, Shape, locked};
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 
@@ -104,19 +103,6 @@ impl Float8Kernels {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Some rows of a product.
-fn rows_of<'p>(product: &'p mut Product<'_>, rows: Range<usize>) -> Product<'p> {
-    Product {
-        x: product.x.row_range(rows.clone()),
-        bias: product.bias,
-        out: product.out.reborrow().row_range(rows),
-    }
-}
-
 impl Products {
     /// Enqueues a product with a weight of eight-bit floats.
     pub(crate) fn run_float8(
@@ -128,9 +114,14 @@ impl Products {
         if !product.rows_are_pieces() {
             return self.run_float8_any(product, weight);
         }
-        if rows > MOST_ROUNDED {
-            for start in (0..rows).step_by(MOST_ROUNDED) {
-                let mut part = rows_of(product, start..rows.min(start + MOST_ROUNDED));
+        let most = if product.out.dtype() == DType::F32 {
+            MOST_WIDE
+        } else {
+            MOST_ROUNDED
+        };
+        if rows > most {
+            for start in (0..rows).step_by(most) {
+                let mut part = product.rows(start..rows.min(start + most));
                 self.run_float8(&mut part, weight)?;
             }
             return Ok(());
@@ -149,13 +140,7 @@ impl Products {
 
     /// The shape of our kernel for products of so many rows, where it was chosen: then it does the work of small kernels too.
     pub(crate) fn float8_fusable(&self, weight: &Float8Weight, rows: usize) -> Option<Team> {
-        let shape = Shape {
-            outputs: weight.outputs,
-            inputs: weight.inputs,
-            bucket: BUCKETS.into_iter().find(|&bucket| bucket >= rows)?,
-            wide: false,
-            bias: false,
-        };
+        let shape = Shape::plain((weight.outputs, weight.inputs), rows)?;
         match locked(&self.float8.chosen)
             .get(&(shape, weight.kind()))?
             .way
@@ -184,6 +169,7 @@ impl Products {
         if let Some(choice) = locked(&self.float8.chosen).get(&key) {
             return Ok(choice.way);
         }
+        self.tell_unforeseen(&key.0);
         let variants = self.float8.variants(product.x.rows(), weight);
         let way = if let Some(&variant) = variants.first() {
             Way::Stream(variant)
@@ -230,7 +216,7 @@ impl Products {
         };
         if whole > 0 {
             let room = self.float8_room(weight.padded())?;
-            let part = rows_of(product, 0..whole);
+            let part = product.rows(0..whole);
             self.round_rows(&part, weight, &room)?;
             let scales = weight.library_scales();
             let scaled = room.scaled(weight, scales.expect("there are algorithms only with them"));
@@ -239,11 +225,11 @@ impl Products {
                 .enqueue_scaled(&part, codes, Some(&scaled), algorithm)?;
         }
         if whole < rows {
-            let rest = rows_of(product, whole..rows);
+            let rest = product.rows(whole..rows);
             let variants = self.float8.variants(rest.x.rows(), weight);
             let variant = variants
                 .first()
-                .ok_or_else(|| none_found(&Shape::of(&rest)))?;
+                .ok_or_else(|| Shape::of(&rest).impossible())?;
             self.run_float8_stream(&rest, weight, *variant)?;
         }
         Ok(())
@@ -279,7 +265,7 @@ impl Products {
             return Ok(*algorithm);
         }
         let candidates = self.blas.candidates(product, 1)?;
-        let algorithm = candidates.first().ok_or_else(|| none_found(&shape))?;
+        let algorithm = candidates.first().ok_or_else(|| shape.impossible())?;
         locked(&self.float8.suggested).insert(shape, *algorithm);
         Ok(*algorithm)
     }
