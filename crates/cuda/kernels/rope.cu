@@ -4,33 +4,23 @@
 // four times as many, one after the other; other heads take a warp each. Query heads are rotated in place; key and value
 // heads go to the cache as well.
 #include "common/bf16.cuh"
+#include "common/fresh.cuh"
 #include "common/number.cuh"
 #include "common/order.cuh"
 #include "common/reduce.cuh"
 
 struct RopeParams {
+    FreshParams fresh;
     bf16* query;
-    bf16* key;
-    const bf16* value;
-    const void* query_norm;
-    const void* key_norm;
-    const uint32_t* positions;
-    const float* table;
-    const uint32_t* slots;
     void* keys;
     void* values;
-    float query_eps;
-    float key_eps;
     uint32_t query_stride;
-    uint32_t key_stride;
-    uint32_t value_stride;
     uint32_t tokens;
     uint32_t query_heads;
     uint32_t kv_heads;
     uint32_t head_dim;
     uint32_t rotated;
     uint32_t fp8;
-    uint32_t wide_norms;
     // Heads of 64, 128 or 256 elements, rotated whole, that begin at multiples of 16 bytes.
     uint32_t even;
     // Turns of a warp that takes whole pieces: one or four.
@@ -54,10 +44,10 @@ struct Place {
         from = p.query + static_cast<size_t>(token) * p.query_stride;
         if (head >= p.query_heads) {
             kind = kKey, head -= p.query_heads;
-            from = p.key + static_cast<size_t>(token) * p.key_stride;
+            from = const_cast<bf16*>(p.fresh.key) + static_cast<size_t>(token) * p.fresh.key_stride;
             if (head >= p.kv_heads) {
                 kind = kValue, head -= p.kv_heads;
-                from = const_cast<bf16*>(p.value) + static_cast<size_t>(token) * p.value_stride;
+                from = const_cast<bf16*>(p.fresh.value) + static_cast<size_t>(token) * p.fresh.value_stride;
                 if (head >= p.kv_heads) kind = kNone;
             }
         }
@@ -65,14 +55,14 @@ struct Place {
     }
 
     __device__ __forceinline__ const void* norm(const RopeParams& p) const {
-        return kind == kQuery ? p.query_norm : kind == kKey ? p.key_norm : nullptr;
+        return kind == kQuery ? p.fresh.query_norm : kind == kKey ? p.fresh.key_norm : nullptr;
     }
-    __device__ __forceinline__ float eps(const RopeParams& p) const { return kind == kQuery ? p.query_eps : p.key_eps; }
+    __device__ __forceinline__ float eps(const RopeParams& p) const { return kind == kQuery ? p.fresh.query_eps : p.fresh.key_eps; }
     __device__ __forceinline__ bool turns(const RopeParams& p) const { return kind < kValue && p.rotated; }
     __device__ __forceinline__ bool is_cached() const { return kind == kKey || kind == kValue; }
     __device__ __forceinline__ void* pages(const RopeParams& p) const { return kind == kKey ? p.keys : p.values; }
     __device__ __forceinline__ size_t slot(const RopeParams& p, uint32_t token) const {
-        return (static_cast<size_t>(p.slots[token]) * p.kv_heads + head) * p.head_dim;
+        return (static_cast<size_t>(p.fresh.slots[token]) * p.kv_heads + head) * p.head_dim;
     }
 };
 
@@ -128,9 +118,9 @@ struct OddHead {
         const Place place(p, token, warp % heads);
         OddHead head;
         head.load(place.from, p.head_dim);
-        if (place.norm(p)) head.normalise(place.norm(p), place.eps(p), p.wide_norms, p.head_dim);
+        if (place.norm(p)) head.normalise(place.norm(p), place.eps(p), p.fresh.wide_norms, p.head_dim);
         if (place.turns(p)) {
-            head.rotate(p.table + static_cast<size_t>(p.positions[token]) * p.rotated, p.rotated, line);
+            head.rotate(p.fresh.table + static_cast<size_t>(p.fresh.positions[token]) * p.rotated, p.rotated, line);
             head.store(place.from, p.head_dim);
         } else if (place.kind == kQuery) {
             head.store(place.from, p.head_dim);
@@ -213,7 +203,7 @@ struct PairedHead {
         }
         float cosines[8], sines[8];
         if (p.rotated) {
-            const float* angles = p.table + static_cast<size_t>(p.positions[token]) * kDim;
+            const float* angles = p.fresh.table + static_cast<size_t>(p.fresh.positions[token]) * kDim;
             numbers(angles, true, first(), cosines);
             numbers(angles, true, kDim / 2 + first(), sines);
         }
@@ -223,7 +213,7 @@ struct PairedHead {
             PairedHead head;
             unpack8(packed[turn][0], head.low);
             unpack8(packed[turn][1], head.high);
-            head.normalise(place.norm(p), place.eps(p), p.wide_norms);
+            head.normalise(place.norm(p), place.eps(p), p.fresh.wide_norms);
             if (place.turns(p)) head.rotate(cosines, sines);
             if (place.kind == kQuery || place.turns(p)) head.store(place.from);
             if (!place.is_cached()) continue;

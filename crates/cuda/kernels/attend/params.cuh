@@ -1,6 +1,7 @@
 // What every attention kernel is given, field by field as launch/attend.rs lays it out.
 #pragma once
 #include "../common/bf16.cuh"
+#include "../common/fresh.cuh"
 
 struct AttendParams {
     const bf16* query;
@@ -38,23 +39,6 @@ struct AttendParams {
     uint32_t most_chunks;
     float scale;
     float soft_cap;
-};
-
-// New tokens whose queries and keys are not rotated yet, and whose keys and values are not stored: one a sequence.
-struct FreshParams {
-    const bf16* key;
-    const bf16* value;
-    const void* query_norm;
-    const void* key_norm;
-    const uint32_t* positions;
-    const float* table;
-    // None when everything was done before.
-    const uint32_t* slots;
-    float query_eps;
-    float key_eps;
-    uint32_t key_stride;
-    uint32_t value_stride;
-    uint32_t wide_norms;
 };
 
 constexpr float kLog2E = 1.4426950408889634f;

@@ -20,7 +20,7 @@ use stream::Streams;
 use tiles::{Source, Tiles};
 use widen::Widened;
 
-pub(crate) use stream::FreshParams;
+pub(crate) use super::rope::FreshParams;
 
 #[derive(Clone, Copy)]
 #[repr(C)]

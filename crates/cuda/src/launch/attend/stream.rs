@@ -1,31 +1,13 @@
 //! Sequences with few new tokens whose keys and values the copy engine can read; new tokens may come unrotated.
 
-use ops::{Attend, DeviceError, OpError, RopeAttend, RopeStoreKv};
+use ops::{Attend, DeviceError, OpError, RopeAttend};
 
-use super::super::rope::{is_wide, norm_params};
-use super::super::{Grid, HALF_ROOM, WHOLE_ROOM, are_pieces, launch};
+use super::super::rope::FreshParams;
+use super::super::{Grid, HALF_ROOM, WHOLE_ROOM, launch};
 use super::{AttendParams, COLUMNS, DIMS, Shape, common_divisor, copies_pieces};
 use crate::device::CudaDevice;
 use crate::module::{Function, Modules};
 use crate::tensor_map::{Boxes, TensorMap};
-
-/// New tokens as they left the projection.
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-pub(crate) struct FreshParams {
-    pub(crate) key: u64,
-    pub(crate) value: u64,
-    query_norm: u64,
-    key_norm: u64,
-    positions: u64,
-    table: u64,
-    slots: u64,
-    query_eps: f32,
-    key_eps: f32,
-    pub(crate) key_stride: u32,
-    pub(crate) value_stride: u32,
-    wide_norms: u32,
-}
 
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
@@ -86,36 +68,6 @@ pub(super) fn takes(op: &Attend<'_>) -> bool {
     copies_pieces(op)
         && (op.heads.dim * kv.size()).is_multiple_of(16)
         && op.batch.page_size.is_multiple_of(8)
-}
-
-impl FreshParams {
-    /// None when a warp does not hold their heads whole.
-    pub(crate) fn of(rope: &RopeStoreKv<'_>) -> Option<Self> {
-        let matrices = [
-            (rope.key.address() as u64, rope.key.stride()),
-            (rope.value.address() as u64, rope.value.stride()),
-        ];
-        let fits = DIMS.contains(&rope.heads.dim)
-            && rope.table.cols() == rope.heads.dim
-            && are_pieces(8, &matrices)
-            && is_wide(rope.query_norm) == is_wide(rope.key_norm);
-        let (query_norm, query_eps) = norm_params(rope.query_norm);
-        let (key_norm, key_eps) = norm_params(rope.key_norm);
-        fits.then(|| Self {
-            key: rope.key.address() as u64,
-            value: rope.value.address() as u64,
-            query_norm,
-            key_norm,
-            positions: rope.positions.address() as u64,
-            table: rope.table.address() as u64,
-            slots: rope.slots.address() as u64,
-            query_eps,
-            key_eps,
-            key_stride: rope.key.stride() as u32,
-            value_stride: rope.value.stride() as u32,
-            wide_norms: u32::from(is_wide(rope.query_norm)),
-        })
-    }
 }
 
 impl CudaDevice {
