@@ -1,5 +1,6 @@
 //! Prepares a run on a machine with a GPU that has neither a Rust toolchain nor a network: builds here, and puts the
-//! binaries, their material and one script each for ops and for serving into the folder `carry`.
+//! binaries, their material and one script each for ops, for the speed of serving and for all else of it into the folder
+//! `carry`.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -16,6 +17,14 @@ const MATERIAL: [(&str, &str); 1] = [("crates/models/tests/goldens", "goldens")]
 const MOST_BYTES: u64 = 58 << 20;
 const SCRIPT: &str = include_str!("gpu.sh");
 const SERVING: &str = include_str!("serving.sh");
+/// What the trial is made of.
+const TRIAL: [(&str, &str); 5] = [
+    ("trial.sh", include_str!("trial/trial.sh")),
+    ("trial.py", include_str!("trial/trial.py")),
+    ("folder.py", include_str!("trial/folder.py")),
+    ("shim.c", include_str!("trial/shim.c")),
+    ("matrix.toml", include_str!("trial/matrix.toml")),
+];
 
 /// Fills `carry` and says what to do with it.
 pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
@@ -33,8 +42,16 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     bring(root, "cli", Target::Binary("peregrine"), &carry)?;
     bring(root, "testkit", Target::Example("soak"), &carry)?;
     std::fs::write(carry.join("serving.sh"), SERVING)?;
+    std::fs::create_dir_all(carry.join("trial"))?;
+    for (name, text) in TRIAL {
+        std::fs::write(carry.join("trial").join(name), text)?;
+    }
     let pack = carry.join("pack.tgz");
-    let packed = ["ops", "peregrine", "soak", "serving.sh"].map(|name| format!("carry/{name}"));
+    let mut packed = ["ops", "peregrine", "soak", "serving.sh"]
+        .map(|name| format!("carry/{name}"))
+        .to_vec();
+    // a model lies beside the trial and has a way of its own
+    packed.extend(TRIAL.map(|(name, _)| format!("carry/trial/{name}")));
     let tar = ["-czf", "carry/pack.tgz", "-C", "."];
     let models = carry.join("models").exists().then_some("carry/models");
     call(
@@ -58,6 +75,9 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     );
     println!(
         "    bash carry/serving.sh PART MODEL…  one of: bench repeat soak trace; MODEL is a folder in carry/models"
+    );
+    println!(
+        "    GGUF=FILE bash carry/trial/trial.sh [PART…]  some of: answers flags backends devices memory formats profile laboratory loss"
     );
     Ok(ExitCode::SUCCESS)
 }

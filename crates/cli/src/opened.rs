@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use checkpoint::{Checkpoint, WeightSource};
+use checkpoint::{Checkpoint, Encoding, WeightSource};
 use models::{DummyWeights, Inventory, ModelSpec, Quantisation};
 use ops::Device;
+use tensor::DType;
 
 /// What is known about a model before its weights are loaded.
 pub(crate) struct Opened {
@@ -31,14 +32,15 @@ impl Opened {
         format: &str,
         quantization: Option<&str>,
     ) -> anyhow::Result<Self> {
-        let quantised = |mut spec: ModelSpec| {
-            if quantization == Some("fp8") && spec.quantisation == Quantisation::AsStored {
+        let quantised = |mut spec: ModelSpec, wide: bool| {
+            let as_stored = spec.quantisation == Quantisation::AsStored;
+            if quantization == Some("fp8") && as_stored && wide {
                 spec.quantisation = Quantisation::OnlineFloat8;
             }
             spec
         };
         if format == "dummy" {
-            let spec = quantised(describe(path)?);
+            let spec = quantised(describe(path)?, true);
             return Ok(Self {
                 weights: Weights::Dummy(DummyWeights::new(&spec)),
                 spec,
@@ -56,8 +58,9 @@ impl Opened {
                 path.display()
             );
         }
+        let wide = has_wide_projections(opened.checkpoint.weights());
         Ok(Self {
-            spec: quantised(opened.spec),
+            spec: quantised(opened.spec, wide),
             weights: Weights::Stored(opened.checkpoint),
         })
     }
@@ -84,6 +87,17 @@ impl Opened {
     }
 }
 
+/// Whether there is anything that could become narrower: what is quantised already is not quantised again.
+fn has_wide_projections(source: &dyn WeightSource) -> bool {
+    source.tensors().iter().any(|tensor| {
+        let wide = matches!(
+            tensor.encoding,
+            Encoding::Plain(DType::F32 | DType::F16 | DType::BF16)
+        );
+        wide && tensor.name.ends_with("_proj.weight")
+    })
+}
+
 /// The dimensions alone: of a config.json, of the folder it lies in, or of a GGUF file.
 fn describe(path: &Path) -> anyhow::Result<ModelSpec> {
     let cannot = || format!("cannot read a description of a model at {}", path.display());
@@ -95,4 +109,23 @@ fn describe(path: &Path) -> anyhow::Result<ModelSpec> {
         return models::read_spec(path).with_context(cannot);
     }
     Ok(models::open(path).with_context(cannot)?.spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_that_are_quantised_already_are_not_said_to_become_fp8() {
+        let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/goldens");
+        for (name, expected) in [
+            ("gguf-llama-q4_1/model.gguf", Quantisation::AsStored),
+            ("gguf-qwen2-k/model.gguf", Quantisation::AsStored),
+            ("gguf-llama3-mixed/model.gguf", Quantisation::OnlineFloat8),
+            ("llama-gqa2", Quantisation::OnlineFloat8),
+        ] {
+            let opened = Opened::open(&goldens.join(name), "auto", Some("fp8")).expect(name);
+            assert_eq!(opened.spec.quantisation, expected, "{name}");
+        }
+    }
 }

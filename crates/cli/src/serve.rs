@@ -260,9 +260,12 @@ fn server_args(
         if resolved.value == "unlimited" {
             continue;
         }
-        let number = resolved.value.parse::<serde_json::Number>();
-        let value = number.map_or_else(|_| json!(resolved.value), serde_json::Value::Number);
-        info.insert(resolved.name.to_owned(), value);
+        // numbers and lists as such
+        let value = serde_json::from_str(&resolved.value);
+        info.insert(
+            resolved.name.to_owned(),
+            value.unwrap_or_else(|_| json!(resolved.value)),
+        );
     }
     info.insert(
         "context_length".into(),
@@ -298,7 +301,7 @@ fn memory_usage(started: &Started) -> Map<String, serde_json::Value> {
         ("weight", gigabytes(started.memory.weights)),
         ("kvcache", gigabytes(started.memory.kv)),
         ("token_capacity", json!(executor.pages * executor.page_size)),
-        ("graph", json!(0)),
+        ("graph", gigabytes(started.graphs)),
     ];
     entries
         .into_iter()

@@ -35,6 +35,8 @@ pub(crate) struct Started {
     pub(crate) launch: Launch,
     /// What its memory went to.
     pub(crate) memory: MemoryPlan,
+    /// Bytes that captured steps took.
+    pub(crate) graphs: usize,
     /// How long that took.
     pub(crate) times: StartTimes,
 }
@@ -96,14 +98,11 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
     })?;
     let memory = rank.memory().clone();
     launch.engine.floor = floor(rank.device(), &spec, &memory, &launch.executor);
-    let free = rank.device().info().memory_free;
-    report_memory(&launch, &memory, free);
-    capture(
-        &mut rank,
-        &launch.graphs,
-        free.saturating_sub(memory.total()),
-    )?;
-    report_limits(&launch, free.saturating_sub(memory.total()));
+    let before = memory_left(&rank);
+    report_memory(&launch, &memory, before);
+    capture(&mut rank, &launch.graphs, before)?;
+    let after = memory_left(&rank);
+    report_limits(&launch, after);
     let executor = LocalExecutor::start(rank, &launch.executor).context("cannot start the rank")?;
     let (engine, thread) = engine::start(launch.engine.clone(), Box::new(executor))?;
     Ok(Started {
@@ -113,6 +112,7 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
         spec,
         launch,
         memory,
+        graphs: before.saturating_sub(after),
         times: StartTimes {
             engine: began.elapsed(),
             weights,
@@ -233,14 +233,23 @@ fn floor(
     })
 }
 
-fn report_memory(launch: &Launch, memory: &MemoryPlan, free: usize) {
+/// Bytes that nobody has taken: as the device says, else by what is known to be taken.
+fn memory_left(rank: &Rank) -> usize {
+    let device = rank.device();
+    let rest = || {
+        let taken = rank.memory().total();
+        device.info().memory_free.saturating_sub(taken)
+    };
+    device.memory_left().unwrap_or_else(rest)
+}
+
+fn report_memory(launch: &Launch, memory: &MemoryPlan, left: usize) {
     let tokens = launch.executor.pages * launch.executor.page_size;
     let half = gib(memory.kv / 2);
     tracing::info!(
         "KV Cache is allocated. #tokens: {tokens}, K size: {half:.2} GB, V size: {half:.2} GB"
     );
-    let left = gib(free.saturating_sub(memory.total()));
-    tracing::info!("Memory pool end. avail mem={left:.2} GB");
+    tracing::info!("Memory pool end. avail mem={:.2} GB", gib(left));
 }
 
 /// Records the steps that only generate, where the device keeps graphs.

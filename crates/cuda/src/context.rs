@@ -57,7 +57,12 @@ impl Context {
         let mut count = 0;
         // SAFETY: the driver is loaded (the caller checked).
         unsafe {
-            check(sys::cuInit(0), "starting the driver")?;
+            let started = sys::cuInit(0);
+            // a driver without GPUs, or with all of them hidden, does not start
+            if started == sys::CUresult::CUDA_ERROR_NO_DEVICE {
+                return Ok(0);
+            }
+            check(started, "starting the driver")?;
             check(sys::cuDeviceGetCount(&raw mut count), "counting GPUs")?;
         }
         Ok(usize::try_from(count).unwrap_or(0))

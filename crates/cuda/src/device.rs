@@ -103,7 +103,9 @@ impl CudaDevice {
                 .join()
                 .expect("looking for a library does not panic")?;
             watch.lap("cuBLASLt");
-            let device = Self::assemble(context, info, &modules, options)?;
+            let mut device = Self::assemble(context, info, &modules, options)?;
+            // kernels and workspaces have taken their part
+            device.info.memory_free = device.context.memory()?.0;
             watch.lap("workspaces");
             tracing::info!("{} opened in {watch}", device.info.name);
             Ok(device)
@@ -255,6 +257,10 @@ fn halves(values: impl Iterator<Item = f32>) -> Vec<u8> {
 impl Device for CudaDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    fn memory_left(&self) -> Option<usize> {
+        self.context.memory().ok().map(|(free, _)| free)
     }
 
     fn bandwidth(&self) -> Option<f64> {

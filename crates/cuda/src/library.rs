@@ -21,7 +21,7 @@ pub enum Absent {
         searched: Vec<PathBuf>,
     },
     /// The driver sees no GPU.
-    #[error("the driver sees no GPU")]
+    #[error("the driver sees no GPU; CUDA_VISIBLE_DEVICES may hide it")]
     NoDevice,
     /// A GPU that is too old.
     #[error("{name} has compute capability {major}.{minor}, the kernels need 9.0")]

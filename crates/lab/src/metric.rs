@@ -192,6 +192,7 @@ pub const METRICS: &[Metric] = &[
         "°C",
         Better::Neither,
     ),
+    share("gpu_held_down", "GPU clocks held down (%)", Better::Neither),
 ];
 
 impl Metric {

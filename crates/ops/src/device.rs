@@ -36,6 +36,11 @@ pub trait Device: Send {
     /// Its facts.
     fn info(&self) -> &DeviceInfo;
 
+    /// Bytes of memory that nobody has taken at this moment, where the device can tell.
+    fn memory_left(&self) -> Option<usize> {
+        None
+    }
+
     /// Bytes a second that it reads from memory at best, where that is known.
     fn bandwidth(&self) -> Option<f64> {
         None

@@ -6,6 +6,8 @@ use super::choices::ATTENTION;
 use super::entry::{Entry, idle};
 
 const ONE_KERNEL: &str = "each device has one kernel for this and uses it";
+const OWN_ATTENTION: &str =
+    "every name is mapped to the device's own attention, which suits all lengths and batches";
 const OTHER_HARDWARE: &str = "it concerns hardware that this version does not run on";
 const NO_GRAMMAR: &str = "structured output is not in this version";
 const FULL_LOGITS: &str = "logits are computed in f32 already";
@@ -13,15 +15,15 @@ const FULL_LOGITS: &str = "logits are computed in f32 already";
 pub(super) const ENTRIES: &[Entry] = &[
     idle(ONE_KERNEL, FlagSpec::text("quantization-param-path", "")),
     idle(
-        ONE_KERNEL,
+        OWN_ATTENTION,
         FlagSpec::choice("attention-backend", ATTENTION, ""),
     ),
     idle(
-        ONE_KERNEL,
+        OWN_ATTENTION,
         FlagSpec::choice("prefill-attention-backend", ATTENTION, ""),
     ),
     idle(
-        ONE_KERNEL,
+        OWN_ATTENTION,
         FlagSpec::choice("decode-attention-backend", ATTENTION, ""),
     ),
     idle(

@@ -9,7 +9,6 @@ const NEVER_REMOTE: &str = "code that comes with a model is never run";
 const ONE_TOKENIZER: &str = "there is one tokenizer, and it is the fast one";
 const OWN_MODELS: &str = "models are our own; there is no other implementation to choose";
 const AS_STORED: &str = "weights keep the format they are stored in";
-const FILE_SAYS: &str = "the number type of activations is the device's own";
 const GENERATES: &str = "this version generates text; embeddings are not in it";
 const READS_FILES: &str = "weights are read by mapping the files of the model";
 const NO_OVERRIDE: &str = "the model's own configuration is used";
@@ -90,12 +89,11 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     idle(AS_STORED, FlagSpec::text("modelopt-export-path", "")),
     idle(AS_STORED, FlagSpec::switch("quantize-and-serve", "")),
-    idle(
-        FILE_SAYS,
+    honoured(
         FlagSpec::choice(
             "dtype",
             &["auto", "half", "float16", "bfloat16", "float", "float32"],
-            "",
+            "Number type of activations; GPUs compute in bfloat16 and CPUs in float32, others are mapped to it.",
         )
         .default(Preset::Text("auto")),
     ),

@@ -31,22 +31,81 @@ pub(crate) struct Budget {
 
 /// A model that does not fit, with the numbers.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct NoRoom(pub(crate) Budget);
+pub(crate) struct NoRoom {
+    budget: Budget,
+    on_cpu: bool,
+    /// Bytes of the device's memory, and how many of them nobody uses.
+    total: usize,
+    free: usize,
+}
+
+impl NoRoom {
+    fn cache(&self) -> usize {
+        FEWEST_TOKENS * self.budget.token
+    }
+
+    fn needed(&self) -> usize {
+        let work = if self.on_cpu { self.budget.work } else { 0 };
+        self.budget.weights + work + self.cache()
+    }
+
+    /// The least share of memory that would do, if any does; work space on a GPU comes out of the rest.
+    fn enough(&self) -> Option<f64> {
+        let least = if self.on_cpu {
+            self.needed() as f64 / self.free as f64
+        } else {
+            1.0 - (self.free as f64 - self.needed() as f64) / self.total as f64
+        };
+        let (least, most) = ((least * 1000.0).ceil() / 1000.0, 0.99);
+        (least <= most).then_some(least)
+    }
+
+    fn advice(&self) -> String {
+        let mut knobs = Vec::new();
+        if let Some(least) = self.enough() {
+            knobs.push(format!("raise --mem-fraction-static to {least}"));
+        }
+        if self.on_cpu && self.budget.work > self.budget.weights / 8 {
+            knobs.push("lower --max-running-requests or --chunked-prefill-size".to_owned());
+        }
+        let taken = self.total - self.free.min(self.total);
+        if !self.on_cpu && taken > self.total / 16 {
+            let taken = size(taken as u64);
+            knobs.push(format!("stop what else uses the device ({taken})"));
+        }
+        let smaller = if self.on_cpu {
+            ""
+        } else {
+            ", or --quantization fp8"
+        };
+        knobs.push(format!(
+            "take a smaller or more strongly quantised model{smaller}"
+        ));
+        knobs.join(", or ")
+    }
+}
 
 impl std::fmt::Display for NoRoom {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self(budget) = self;
-        let cache = FEWEST_TOKENS * budget.token;
+        let budget = &self.budget;
+        let short = self.needed().saturating_sub(budget.given);
+        let work = if self.on_cpu {
+            format!(", {} to work in", size(budget.work as u64))
+        } else {
+            String::new()
+        };
         write!(
             out,
-            "the model needs {} for weights, {} to work in and {} for a cache of {FEWEST_TOKENS} tokens, but \
-             only {} may be used; raise --mem-fraction-static above {}, lower --max-running-requests or \
-             --chunked-prefill-size, or take a smaller or more strongly quantised model",
+            "the model needs {} for weights{work} and {} for a cache of {FEWEST_TOKENS} tokens, but only {} may be \
+             used ({} are free of {}, --mem-fraction-static is {}), {} too little; {}",
             size(budget.weights as u64),
-            size(budget.work as u64),
-            size(cache as u64),
+            size(self.cache() as u64),
             size(budget.given as u64),
+            size(self.free as u64),
+            size(self.total as u64),
             budget.fraction,
+            size(short as u64),
+            self.advice(),
         )
     }
 }
@@ -122,7 +181,8 @@ impl Budget {
             device.memory_free.saturating_sub(kept_free)
         };
         // on a GPU work space comes out of what the fraction leaves
-        let beside = if device.kind == "cpu" { work } else { 0 };
+        let on_cpu = device.kind == "cpu";
+        let beside = if on_cpu { work } else { 0 };
         let rest = given.saturating_sub(weights).saturating_sub(beside);
         let budget = Self {
             fraction,
@@ -133,7 +193,12 @@ impl Budget {
             tokens: rest / token.max(1),
         };
         if budget.tokens < FEWEST_TOKENS {
-            Err(NoRoom(budget))
+            Err(NoRoom {
+                budget,
+                on_cpu,
+                total: device.memory_total,
+                free: device.memory_free,
+            })
         } else {
             Ok(budget)
         }
@@ -216,16 +281,31 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_does_not_fit_is_refused_with_numbers_and_knobs() {
-        let error =
-            Budget::divide(&device("cpu", 4 * GB, 2 * GB), 0.5, 3 * GB, GB, 1000).unwrap_err();
-        let message = error.to_string();
-        for part in [
-            "3.0 GB for weights",
-            "only 1.0 GB",
-            "--mem-fraction-static above 0.5",
-        ] {
-            assert!(message.contains(part), "{message}");
+    fn a_model_that_does_not_fit_is_refused_with_the_difference_and_knobs_that_help() {
+        let cases = [
+            (
+                Budget::divide(&device("cpu", 8 * GB, 6 * GB), 0.5, 3 * GB, GB, 1000),
+                "3.0 GB for weights, 1.0 GB to work in and 256.0 kB for a cache of 256 tokens, but only 3.0 GB may \
+                 be used (6.0 GB are free of 8.0 GB, --mem-fraction-static is 0.5), 1.0 GB too little; raise \
+                 --mem-fraction-static to 0.667, or lower --max-running-requests",
+            ),
+            (
+                Budget::divide(&device("cpu", 4 * GB, 2 * GB), 0.5, 3 * GB, GB / 8, 1000),
+                "2.1 GB too little; take a smaller",
+            ),
+            (
+                Budget::divide(&device("cuda", 100 * GB, 99 * GB), 0.5, 60 * GB, GB, 1000),
+                "11.0 GB too little; raise --mem-fraction-static to 0.611, or take a smaller",
+            ),
+            (
+                Budget::divide(&device("cuda", 100 * GB, 50 * GB), 0.9, 60 * GB, GB, 1000),
+                "20.0 GB too little; stop what else uses the device (50.0 GB), or take a smaller or more strongly \
+                 quantised model, or --quantization fp8",
+            ),
+        ];
+        for (divided, expected) in cases {
+            let message = divided.unwrap_err().to_string();
+            assert!(message.contains(expected), "{message}");
         }
     }
 }

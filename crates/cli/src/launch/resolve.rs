@@ -29,6 +29,8 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         notices: Vec::new(),
     };
     resolver.check_offered()?;
+    resolver.device();
+    resolver.dtype();
     resolver.kv_dtype();
     resolver.quantization();
     let context_length = resolver.context_length()?;

@@ -109,6 +109,10 @@ impl AcceleratorCourse {
             "gpu_temperature_c",
             hottest.fold(f64::NEG_INFINITY, f64::max),
         );
+        let spoilt = REASONS.iter().fold(0, |mask, (bit, _)| mask | bit);
+        let held = samples.iter().filter(|sample| sample.reasons & spoilt != 0);
+        let held = held.count() as f64 / samples.len() as f64;
+        figures.set("gpu_held_down", 100.0 * held);
         let duration = figures.get("duration");
         let tokens = figures
             .get("total_output_tokens")
@@ -180,6 +184,7 @@ mod tests {
         course.add_to(&mut figures);
         assert_eq!(figures.get("gpu_power_w"), Some(1000.0), "of two GPUs");
         assert_eq!(figures.get("gpu_temperature_c"), Some(84.0));
+        assert_eq!(figures.get("gpu_held_down"), Some(50.0));
         assert_eq!(figures.get("energy_per_token_j"), Some(10.0));
         assert_eq!(
             course.finding().unwrap().text,

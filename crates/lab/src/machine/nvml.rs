@@ -9,7 +9,13 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::mem::transmute_copy;
 use std::sync::OnceLock;
 
-const NAME: &CStr = c"libnvidia-ml.so.1";
+/// As the loader knows it, else where containers mount the driver.
+const PLACES: &[&CStr] = &[
+    c"libnvidia-ml.so.1",
+    c"/usr/local/nvidia/lib64/libnvidia-ml.so.1",
+    c"/usr/local/nvidia/lib/libnvidia-ml.so.1",
+    c"/usr/lib64-nvidia/libnvidia-ml.so.1",
+];
 /// The clock of the multiprocessors, by the library's counting.
 const SM_CLOCK: c_uint = 1;
 /// The sensor on the chip.
@@ -75,11 +81,12 @@ impl Nvml {
     }
 
     fn open() -> Option<Self> {
-        // SAFETY: a zero-terminated name; the library stays open for the life of the process.
-        let library = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if library.is_null() {
-            return None;
-        }
+        let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
+        // SAFETY: zero-terminated names; the library stays open for the life of the process.
+        let mut found = PLACES
+            .iter()
+            .map(|name| unsafe { libc::dlopen(name.as_ptr(), flags) });
+        let library = found.find(|library| !library.is_null())?;
         // SAFETY: every symbol is called with the signature that the library's header gives it.
         unsafe {
             let start: Start = symbol(library, c"nvmlInit_v2")?;

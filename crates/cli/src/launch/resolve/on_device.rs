@@ -8,6 +8,7 @@ use super::{LARGEST_STEP, Resolver, at_least_one, executor_config, out_of_range,
 use crate::args::Notice;
 use crate::launch::memory::{Budget, tables};
 use crate::launch::{ConfigError, gpu};
+use crate::progress::size;
 
 const MOST_ROWS: i64 = 1 << 16;
 const CPU_ROWS: i64 = 64;
@@ -17,6 +18,45 @@ const CPU_FRACTION: f64 = 0.8;
 const CPU_CONTEXTS: usize = 8;
 
 impl Resolver<'_> {
+    /// Which one serves.
+    pub(super) fn device(&mut self) {
+        let device = self.here.device;
+        let why = match self.parsed.text("device") {
+            Some("cpu" | "cuda") => "given",
+            _ => "the best there is",
+        };
+        self.note("device", device.kind, &format!("{why}: {}", device.name));
+    }
+
+    /// Activations are of one type on each device; other wishes are mapped to it, and said to be.
+    pub(super) fn dtype(&mut self) {
+        let used = match self.here.device.activation {
+            DType::BF16 => "bfloat16",
+            DType::F16 => "float16",
+            _ => "float32",
+        };
+        let given = match self.parsed.text("dtype").unwrap_or("auto") {
+            "half" => "float16",
+            "float" => "float32",
+            given => given,
+        };
+        let why = if given == used {
+            "given"
+        } else {
+            "the device's own type"
+        };
+        if given != "auto" && given != used {
+            let reason = format!(
+                "activations are {used} on this device and sums float32; {given} is mapped to that"
+            );
+            self.notices.push(Notice {
+                flag: "--dtype".into(),
+                reason,
+            });
+        }
+        self.note("dtype", used, why);
+    }
+
     /// The device has chosen; what it could not follow is said.
     pub(super) fn kv_dtype(&mut self) {
         let used = self.here.device.kv.name();
@@ -49,6 +89,10 @@ impl Resolver<'_> {
                 self.note("quantization", "fp8", "the model's own description");
             }
             (Quantisation::OnlineFloat8, _) => self.note("quantization", "fp8", "given"),
+            (Quantisation::AsStored, Some("fp8")) => self.notices.push(Notice {
+                flag: "--quantization".into(),
+                reason: "projections are quantised already, and not a second time".into(),
+            }),
             (Quantisation::AsStored, Some(_)) => self.notices.push(Notice {
                 flag: "--quantization".into(),
                 reason: "weights keep the format they are stored in".into(),
@@ -162,6 +206,7 @@ impl Resolver<'_> {
         }
         if self.parsed.switch("disable-cuda-graph") {
             self.note("cuda_graph_bs", "none", "--disable-cuda-graph");
+            self.note("cuda_graph_max_bs", 0, "--disable-cuda-graph");
             return Ok(Vec::new());
         }
         let (_, by_memory) = gpu::by_memory(self.here.device.memory_total);
@@ -195,6 +240,8 @@ impl Resolver<'_> {
             .filter(|&rows| rows <= max_rows as usize)
             .collect();
         self.note("cuda_graph_bs", format!("{rows:?}"), why);
+        let largest = rows.last().copied().unwrap_or(0);
+        self.note("cuda_graph_max_bs", largest, "the largest captured step");
         Ok(rows)
     }
 
@@ -229,7 +276,11 @@ impl Resolver<'_> {
             Some(given) => {
                 let given = at_least_one("--max-total-tokens", given)? as usize;
                 if given > fits {
-                    let reason = format!("{given} tokens do not fit, {fits} do and are used");
+                    let needed = size((given * budget.token) as u64);
+                    let short = size(((given - fits) * budget.token) as u64);
+                    let reason = format!(
+                        "{given} tokens need {needed}, which is {short} too much; {fits} fit and are used"
+                    );
                     self.notices.push(Notice {
                         flag: "--max-total-tokens".into(),
                         reason,

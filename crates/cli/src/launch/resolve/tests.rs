@@ -76,6 +76,8 @@ fn every_setting_has_a_default_on_a_cpu() {
         ("max_total_tokens", "65536"),
         ("max_queued_requests", "unlimited"),
         ("schedule_policy", "fcfs"),
+        ("device", "cpu"),
+        ("dtype", "float32"),
         ("mem_fraction_static", "0.8"),
         ("random_seed", "7"),
     ] {
@@ -179,6 +181,26 @@ fn what_cannot_be_honoured_in_full_is_said() {
     let types = launch("--kv-cache-dtype fp8_e5m2").unwrap();
     let line = "--kv-cache-dtype accepted, no effect: keys and values are F16 on this device";
     assert_eq!(types.notices[0].to_string(), line);
+    let gpu = DeviceInfo {
+        activation: DType::BF16,
+        ..device("cuda", 80 << 30, 79 << 30)
+    };
+    for (line, used, notices) in [
+        ("", "bfloat16", 0),
+        ("--dtype bfloat16", "bfloat16", 0),
+        ("--dtype half", "bfloat16", 1),
+        ("--dtype float32", "bfloat16", 1),
+    ] {
+        let launch = launch_on(&gpu, line).unwrap();
+        assert_eq!(value(&launch, "dtype"), used, "{line}");
+        assert_eq!(launch.notices.len(), notices, "{line}");
+    }
+    let floats = launch("--dtype float16").unwrap();
+    assert_eq!(
+        floats.notices[0].to_string(),
+        "--dtype accepted, no effect: activations are float32 on this device and sums float32; float16 is mapped to that"
+    );
+    assert_eq!(value(&launch("--dtype float").unwrap(), "dtype"), "float32");
     let packed = launch("--quantization awq").unwrap();
     assert_eq!(
         packed.notices[0].to_string(),
@@ -187,6 +209,12 @@ fn what_cannot_be_honoured_in_full_is_said() {
     let small = device("cpu", 2 << 30, 1 << 30);
     let tokens = launch_on(&small, "--max-total-tokens 1M").unwrap();
     assert_eq!(tokens.notices.len(), 1);
+    let reason = &tokens.notices[0].reason;
+    assert!(
+        reason.starts_with("1000000 tokens need 23.0 GB, which is 22.")
+            && reason.ends_with("fit and are used"),
+        "{reason}"
+    );
     assert!(value(&tokens, "max_total_tokens").parse::<u32>().unwrap() < 40_000);
 }
 
