@@ -98,10 +98,10 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
     })?;
     let memory = rank.memory().clone();
     launch.engine.floor = floor(rank.device(), &spec, &memory, &launch.executor);
-    let before = memory_left(&rank);
+    let before = memory_left(&rank)?;
     report_memory(&launch, &memory, before);
     capture(&mut rank, &launch.graphs, before)?;
-    let after = memory_left(&rank);
+    let after = memory_left(&rank)?;
     report_limits(&launch, after);
     let executor = LocalExecutor::start(rank, &launch.executor).context("cannot start the rank")?;
     let (engine, thread) = engine::start(launch.engine.clone(), Box::new(executor))?;
@@ -234,13 +234,11 @@ fn floor(
 }
 
 /// Bytes that nobody has taken: as the device says, else by what is known to be taken.
-fn memory_left(rank: &Rank) -> usize {
+fn memory_left(rank: &Rank) -> Result<usize, DeviceError> {
     let device = rank.device();
-    let rest = || {
-        let taken = rank.memory().total();
-        device.info().memory_free.saturating_sub(taken)
-    };
-    device.memory_left().unwrap_or_else(rest)
+    let taken = rank.memory().total();
+    let rest = device.info().memory_free.saturating_sub(taken);
+    Ok(device.memory_left()?.unwrap_or(rest))
 }
 
 fn report_memory(launch: &Launch, memory: &MemoryPlan, left: usize) {

@@ -259,8 +259,9 @@ impl Device for CudaDevice {
         &self.info
     }
 
-    fn memory_left(&self) -> Option<usize> {
-        self.context.memory().ok().map(|(free, _)| free)
+    fn memory_left(&self) -> Result<Option<usize>, DeviceError> {
+        let (free, _) = self.context.memory()?;
+        Ok(Some(free))
     }
 
     fn bandwidth(&self) -> Option<f64> {

@@ -37,8 +37,8 @@ pub trait Device: Send {
     fn info(&self) -> &DeviceInfo;
 
     /// Bytes of memory that nobody has taken at this moment, where the device can tell.
-    fn memory_left(&self) -> Option<usize> {
-        None
+    fn memory_left(&self) -> Result<Option<usize>, DeviceError> {
+        Ok(None)
     }
 
     /// Bytes a second that it reads from memory at best, where that is known.

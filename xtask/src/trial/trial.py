@@ -152,8 +152,17 @@ def trace(port, folder, log):
         sys.exit("; something is missing in the trace")
 
 
+def open_driver():
+    for folder in ("", "/usr/local/nvidia/lib64/", "/usr/lib/x86_64-linux-gnu/"):
+        try:
+            return ctypes.CDLL(f"{folder}libcuda.so.1")
+        except OSError:
+            pass
+    sys.exit("no driver to hold memory with")
+
+
 def hold(mib):
-    driver = ctypes.CDLL("libcuda.so.1")
+    driver = open_driver()
     device, context = ctypes.c_int(), ctypes.c_void_p()
     free, total, address = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_uint64()
     calls = [

@@ -19,7 +19,7 @@ trap 'kill "${pid[@]}" 2>/dev/null; wait 2>/dev/null; tar czf "$out/logs.tgz" -C
 
 # a server that takes little and starts quickly; what follows wins
 small=(--random-seed 1 --max-total-tokens 16384 --max-running-requests 32 --chunked-prefill-size 2048 --cuda-graph-max-bs 8)
-exact=(--device cpu --cpu-activations exact)
+exact=(--device cpu --cpu-activations exact --threads $((($(nproc) + 2) / 3)))
 # how far log-probabilities may be apart: activations of eight bits of mantissa, then also weights or keys of four
 near=0.25
 nearer=0.1
@@ -284,6 +284,7 @@ held() {
   coproc HOLDER { python3 "$here/trial.py" hold "$mib"; }
   holder=$HOLDER_PID
   read -r line <&"${HOLDER[0]}"
+  [[ $line == held* ]] || { wrong "$item" "no memory could be held: $line" && return; }
   # shellcheck disable=SC2086
   up held "${bare[@]}" $3
   if ready held; then
@@ -305,7 +306,7 @@ formats() {
     path=$folder
     [ -e "$folder/model.gguf" ] && path=$folder/model.gguf
     up "$name" --model-path "$path" --skip-tokenizer-init --device "$DEVICE" "${small[@]}"
-    up "$name-exact" --model-path "$path" --skip-tokenizer-init "${exact[@]}" "${small[@]}"
+    up "$name-exact" --model-path "$path" --skip-tokenizer-init "${exact[@]}" --threads 1 "${small[@]}"
     batch+=("$name")
   done
   for name in "${batch[@]}"; do
@@ -374,7 +375,7 @@ loss() {
   grep -h "^shim:" "$work/lost.log"
 }
 
-cc -shared -fPIC -O1 -o "$work/shim.so" "$here/shim.c" -ldl || wrong "shim" "cannot be compiled"
+"$(command -v cc || command -v gcc)" -shared -fPIC -O1 -o "$work/shim.so" "$here/shim.c" -ldl || wrong "shim" "cannot be compiled"
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,temperature.gpu,power.draw --format=csv,noheader 2>/dev/null
 [ $# -eq 0 ] && set -- answers flags backends devices memory formats profile laboratory loss
 for part in "$@"; do
