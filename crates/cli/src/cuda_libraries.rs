@@ -23,11 +23,13 @@ pub(crate) fn folders(env: &Env) -> Vec<PathBuf> {
         .programs
         .iter()
         .flat_map(|folder| python_packages(folder));
-    toolkit
-        .chain(installed)
-        .chain(packaged)
-        .filter(|folder| folder.is_dir())
-        .collect()
+    let mut found: Vec<PathBuf> = Vec::new();
+    for folder in toolkit.chain(installed).chain(packaged) {
+        if folder.is_dir() && !found.contains(&folder) {
+            found.push(folder);
+        }
+    }
+    found
 }
 
 /// `../lib/python3.*/site-packages/nvidia/*/lib` beside an interpreter.
@@ -76,9 +78,10 @@ mod tests {
         std::fs::create_dir_all(&programs).expect("writable");
         std::fs::write(programs.join("python3"), "").expect("writable");
         let env = Env {
-            programs: vec![programs],
+            programs: vec![programs.clone(), programs],
             ..Env::default()
         };
-        assert!(folders(&env).contains(&lib));
+        let found = folders(&env);
+        assert_eq!(found.iter().filter(|folder| **folder == lib).count(), 1);
     }
 }

@@ -4,9 +4,9 @@ use minijinja::Environment;
 use minijinja::value::{Serde, Value};
 use serde_json::json;
 
-use super::Report;
 use super::charts::{Course, Effect, Mark, colour, history, intervals, scatter};
 use super::load;
+use super::{Report, accelerators};
 use crate::finding::Kind;
 use crate::metric::{Better, written};
 use crate::run::{Outcome, Run};
@@ -33,6 +33,7 @@ pub(crate) fn html(report: &Report) -> String {
     let values = json!({
         "title": report.title,
         "made": report.made,
+        "machines": accelerators::machines(report),
         "tiles": [
             { "value": report.evidence.len(), "label": "runs" },
             { "value": report.subjects.len(), "label": "subjects" },

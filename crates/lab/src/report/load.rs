@@ -4,9 +4,9 @@ use bench::page::svg::{Canvas, Point, points};
 use bench::record::RequestRecord;
 use serde_json::json;
 
-use super::Report;
 use super::charts::{Curve, Row, colour, distributions, dots};
 use super::html::subject_place;
+use super::{Report, accelerators};
 use crate::metric::{Metric, written};
 use crate::requests::{Timed, gaps, time, times};
 use crate::statistics::mean;
@@ -83,6 +83,7 @@ pub(super) fn section(report: &Report, load: &str) -> serde_json::Value {
         "spreads": spreads,
         "timelines": timelines,
         "rows": rows,
+        "accelerators": accelerators::sentences(report, load),
     })
 }
 

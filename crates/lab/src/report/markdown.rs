@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Report;
+use super::{Report, accelerators};
 use crate::metric::{Metric, written};
 use crate::run::{Outcome, Run};
 use crate::statistics::{mean, standard_deviation};
@@ -197,6 +197,13 @@ fn loads(report: &Report, out: &mut Text) {
             out.line("\n† without the first run, which was cold");
         }
         out.line("");
+        let told = accelerators::sentences(report, load);
+        for line in &told {
+            out.line(&format!("- {line}"));
+        }
+        if !told.is_empty() {
+            out.line("");
+        }
     }
 }
 

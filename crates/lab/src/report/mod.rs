@@ -1,5 +1,6 @@
 //! Reports: what a set of runs shows, drawn from the store only. Every number names its run.
 
+mod accelerators;
 mod anomalies;
 mod charts;
 mod html;

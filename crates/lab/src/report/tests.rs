@@ -75,6 +75,50 @@ fn markdown_has_contents_verdicts_and_every_printed_table() {
 }
 
 #[test]
+fn machines_and_how_their_gpus_were_doing_are_told_with_each_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut report = report(folder.path());
+    let (first, load) = {
+        let run = &report.evidence[0].run;
+        (run.id.clone(), run.load.name.clone())
+    };
+    for one in &mut report.evidence {
+        if one.run.id != first {
+            continue;
+        }
+        for (name, value) in [
+            ("gpu_clock_mhz", 1755.0),
+            ("gpu_power_w", 641.5),
+            ("gpu_temperature_c", 61.0),
+            ("gpu_held_down", 25.0),
+            ("energy_per_token_j", 0.0125),
+        ] {
+            one.run.figures.set(name, value);
+        }
+        one.run.machine = Some(crate::machine::Machine {
+            processor: "Some CPU".into(),
+            cores: 16,
+            accelerators: vec!["Some GPU, driver 1.2, 143771 MiB".into()],
+            ..crate::machine::Machine::default()
+        });
+    }
+    let subject = &report.evidence[0].run.subject.name;
+    let sentence = format!(
+        "{subject}: GPU clock 1755 MHz, power 642 W, 61 °C at most, clocks held down in 25 % of the time, 12.50 mJ an \
+         output token"
+    );
+    let (text, page) = (markdown(&report, true), html(&report));
+    assert_eq!(
+        text.matches(&format!("- {sentence}\n")).count(),
+        1,
+        "{load}"
+    );
+    assert!(text.contains("Some GPU, driver 1.2"));
+    assert_eq!(page.matches(&sentence).count(), 1);
+    assert!(page.contains("<br>Some CPU, 16 cores, 0 GiB; Some GPU, driver 1.2, 143771 MiB</p>"));
+}
+
+#[test]
 fn the_page_is_whole_and_escapes_what_it_is_given() {
     let folder = tempfile::tempdir().unwrap();
     let page = html(&report(folder.path()));

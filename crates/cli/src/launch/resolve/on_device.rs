@@ -206,7 +206,6 @@ impl Resolver<'_> {
         }
         if self.parsed.switch("disable-cuda-graph") {
             self.note("cuda_graph_bs", "none", "--disable-cuda-graph");
-            self.note("cuda_graph_max_bs", 0, "--disable-cuda-graph");
             return Ok(Vec::new());
         }
         let (_, by_memory) = gpu::by_memory(self.here.device.memory_total);
@@ -240,8 +239,6 @@ impl Resolver<'_> {
             .filter(|&rows| rows <= max_rows as usize)
             .collect();
         self.note("cuda_graph_bs", format!("{rows:?}"), why);
-        let largest = rows.last().copied().unwrap_or(0);
-        self.note("cuda_graph_max_bs", largest, "the largest captured step");
         Ok(rows)
     }
 
