@@ -5,9 +5,12 @@
 #include "chain/clerk.cuh"
 #include "chain/fetch.cuh"
 #include "chain/product.cuh"
+#include "common/registers.cuh"
 
-// Those that compute, one that fetches, and the clerk.
-constexpr int kThreads = kComputing + 64;
+// Those that compute, and a warpgroup of which one warp fetches and one is the clerk.
+constexpr int kThreads = kComputing + 128;
+// Registers of a thread at first, of those that compute, and of the others: the same in all.
+constexpr int kEven = 168, kMany = 216, kFew = 3 * kEven - 2 * kMany;
 // Bytes behind the ring and the rows of x, as chain/mod.rs counts them.
 constexpr int kRestRoom = 10240;
 
@@ -65,7 +68,7 @@ __device__ __forceinline__ void end(const ChainParams& p, uint32_t age) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads) chain(const __grid_constant__ ChainParams p) {
+extern "C" __global__ void __launch_bounds__(kThreads, 1) chain(const __grid_constant__ ChainParams p) {
     extern __shared__ __align__(1024) uint8_t shared[];
     uint8_t* x = shared + p.ring * kStageBytes;
     Rest* rest = reinterpret_cast<Rest*>(x + p.x_room);
@@ -82,6 +85,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) chain(const __grid_consta
     }
     __syncthreads();
     const uint32_t warp = threadIdx.x / 32;
+    if (warp >= kWarps) give_up_registers<kFew>();
     if (warp == kWarps) {
         ChainFetch(links, ring).run(p.count);
         let_successor_begin();
@@ -90,10 +94,12 @@ extern "C" __global__ void __launch_bounds__(kThreads) chain(const __grid_consta
     }
     wait_for_predecessor();
     const uint32_t age = __ldcg(&p.progress->age);
-    if (warp > kWarps) {
+    if (warp == kWarps + 1) {
         ChainClerk{rest->found, rest->factors}.run(p, links, age);
         return;
     }
+    if (warp > kWarps) return;
+    take_registers<kMany>();
     compute(p, links, age, ring, x, rest);
     end(p, age);
 }

@@ -61,7 +61,7 @@ struct ChainParams {
     // In device memory; absent where the chain has one link, which is given here.
     const ChainLink* links;
     ChainProgress* progress;
-    // Mail of two links in turn: results, and sums of squares.
+    // Mail of three links in turn: results, and sums of squares.
     uint64_t* results;
     uint64_t* squares;
     uint32_t count;

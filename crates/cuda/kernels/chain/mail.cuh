@@ -70,7 +70,8 @@ struct ChainMail {
     uint32_t to_age;
 
     __device__ ChainMail(const ChainParams& p, uint32_t link, uint32_t age) {
-        const uint32_t from = (link + 1) % 2 * kMostRows, to = link % 2 * kMostRows;
+        // Three in turn, not two: blocks that attend hear from few others, and one that is late may still read the link before.
+        const uint32_t from = (link + 2) % 3 * kMostRows, to = link % 3 * kMostRows;
         const bool has_some = link > 0, sends = link + 1 < p.count;
         from_results = has_some ? p.results + from * kResultWords : nullptr;
         from_squares = has_some ? p.squares + from * kSquareWords : nullptr;

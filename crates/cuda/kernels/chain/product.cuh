@@ -9,6 +9,10 @@ constexpr int kTokens = 8;
 constexpr int kRowGap = 16;
 // Of four inputs each, in a slice.
 constexpr int kPieces = kSlice / 4;
+// Matrices of sixteen inputs, in a slice.
+constexpr int kMatrices = kSlice / 16;
+// Stages of weights that a warp holds in registers while it waits for rows.
+constexpr int kHeld = 4;
 
 struct ProductShared {
     // What warps have of a group; of two groups in turn.
@@ -43,21 +47,48 @@ struct ChainProduct {
         const GroupShare share(link.groups);
         if (share.begin == share.end) return;
         if (share.begin + warp < share.end) expect_finish(share.begin + warp);
-        take_rows();
-        uint32_t turn = 0;
-        for (uint32_t group = share.begin; group < share.end; ++group, ++turn) {
-            float sums[2][4] = {};
-            for (uint32_t stage = 0; stage < link.stages; ++stage, place.advance(ring.count)) {
-                ring.full[place.stage].wait(place.parity);
-                multiply(place.stage, stage, sums);
-                __syncwarp();
-                if (lane == 0) ring.empty[place.stage].arrive();
-            }
-            join(group, turn, sums);
+        float sums[2][4] = {};
+        begin(place, sums);
+        go_on(place, kHeld, sums);
+        join(share.begin, 0, sums);
+        uint32_t turn = 1;
+        for (uint32_t group = share.begin + 1; group < share.end; ++group, ++turn) {
+            float some[2][4] = {};
+            go_on(place, 0, some);
+            join(group, turn, some);
         }
     }
 
 private:
+    // This warp's slice of a stage: a matrix of sixteen outputs for every sixteen inputs.
+    struct Slice {
+        uint32_t weights[kMatrices][4];
+    };
+
+    // The first stages. Their weights wait in registers for the rows, so that the ring has room for more.
+    __device__ __forceinline__ void begin(ChainRing::Place& place, float (&sums)[2][4]) {
+        Slice held[kHeld];
+#pragma unroll
+        for (int stage = 0; stage < kHeld; ++stage) {
+            if (stage < link.stages) take(place, held[stage]);
+        }
+        take_rows();
+#pragma unroll
+        for (int stage = 0; stage < kHeld; ++stage) {
+            if (stage < link.stages) multiply(stage, held[stage], sums);
+        }
+    }
+
+    // All stages from `stage` on.
+    __device__ __forceinline__ void go_on(ChainRing::Place& place, uint32_t stage, float (&sums)[2][4]) const {
+#pragma unroll 1
+        for (; stage < link.stages; ++stage) {
+            Slice slice;
+            take(place, slice);
+            multiply(stage, slice, sums);
+        }
+    }
+
     __device__ __forceinline__ uint32_t row_bytes() const { return link.stages * kStageInputs * 2 + kRowGap; }
 
     // This warp's slices of x, with zeros up to the end of the last stage.
@@ -73,7 +104,7 @@ private:
             const auto put = [&](uint32_t piece, uint2 four) { *reinterpret_cast<uint2*>(to + input(piece) * 2) = four; };
             if (mail.from_results) {
                 const uint64_t* from = mail.from_results + row * kResultWords;
-                receive<12>(lane, there, mail.from_age, [&](uint32_t piece) { return from + input(piece) / 2; }, put);
+                receive<6>(lane, there, mail.from_age, [&](uint32_t piece) { return from + input(piece) / 2; }, put);
             } else {
                 const bf16* from = link.x + static_cast<size_t>(row) * link.x_stride;
                 for (uint32_t piece = lane; piece < there; piece += 32) {
@@ -99,10 +130,20 @@ private:
         asm volatile("prefetch.global.L1 [%0];" ::"l"(address) : "memory");
     }
 
-    // Adds this warp's slice of a stage.
-    __device__ __forceinline__ void multiply(uint32_t place, uint32_t stage, float (&sums)[2][4]) const {
+    // Takes a slice out of the ring once it is there.
+    __device__ __forceinline__ void take(ChainRing::Place& place, Slice& slice) const {
         const uint32_t row = lane % 16, side = lane / 16;
-        const uint32_t weights = shared_address(ring.stages) + place * kStageBytes + warp * kSliceBytes + row * 128;
+        const uint32_t from = shared_address(ring.at(place)) + warp * kSliceBytes + row * 128;
+        ring.full[place.stage].wait(place.parity);
+#pragma unroll
+        for (int i = 0; i < kMatrices; ++i) load_matrices(slice.weights[i], from + ((i * 2 + side) ^ row % 8) * 16);
+        __syncwarp();
+        if (lane == 0) ring.empty[place.stage].arrive();
+        place.advance(ring.count);
+    }
+
+    // Adds what a slice gives with the inputs of its stage.
+    __device__ __forceinline__ void multiply(uint32_t stage, const Slice& slice, float (&sums)[2][4]) const {
         const uint32_t inputs = shared_address(x) + lane % 8 % p.rows * row_bytes() +
                                 (stage * kStageInputs + warp * kSlice + lane / 8 * 8) * 2;
 #pragma unroll
@@ -110,12 +151,7 @@ private:
             uint32_t b[4];
             load_matrices(b, inputs + half * 64);
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const uint32_t piece = half * 4 + i * 2 + side;
-                uint32_t a[4];
-                load_matrices(a, weights + (piece ^ row % 8) * 16);
-                multiply_bf16(sums[i], a, b[2 * i], b[2 * i + 1]);
-            }
+            for (int i = 0; i < 2; ++i) multiply_bf16(sums[i], slice.weights[half * 2 + i], b[2 * i], b[2 * i + 1]);
         }
     }
 

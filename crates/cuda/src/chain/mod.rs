@@ -30,13 +30,15 @@ pub(crate) const MOST_ROWS: usize = 2;
 const MOST_ROWS_ROOM: usize = 100 << 10;
 /// Parts of all sequences; no more key heads than parts.
 const ALL_PARTS: usize = MOST_ROWS * PARTS;
+/// Links whose mail is kept at a time.
+const MAILS: usize = 3;
 /// Bytes of a word of mail.
 const WORD: usize = 8;
 /// The kernel's shared memory: bytes of a stage, the most stages, and what else it needs.
 const STAGE: usize = 16 << 10;
 const MOST_STAGES: usize = 16;
 const REST: usize = 10_240;
-const THREADS: usize = 320;
+const THREADS: usize = 384;
 /// Positions that one copy must bring at least, for the sake of swizzling.
 const FEWEST_AT_ONCE: usize = 8;
 
@@ -74,8 +76,8 @@ impl Chain {
         Ok(Self {
             function: modules.find_with_shared("chain", WHOLE_ROOM)?,
             progress: room(8)?,
-            results: room(2 * MOST_ROWS * MOST_TOLD / 2 * WORD)?,
-            squares: room(2 * MOST_ROWS * MOST_TOLD / LateNorm::PART * WORD)?,
+            results: room(MAILS * MOST_ROWS * MOST_TOLD / 2 * WORD)?,
+            squares: room(MAILS * MOST_ROWS * MOST_TOLD / LateNorm::PART * WORD)?,
             parts: room(ALL_PARTS * MOST_HEADS * (HEAD + 2) * WORD)?,
             units,
         })
