@@ -3,15 +3,25 @@
 // A block takes some groups of sixteen outputs with all their inputs, so that no sums are shared between blocks. Warps
 // share the inputs of a stage; their sums meet in shared memory at the end of a tile. It takes most of a multiprocessor:
 // half of one would let the next product fetch its first stages meanwhile, but too few bytes would be on their way.
+#include "common/barrier.cuh"
 #include "common/mma.cuh"
 #include "common/order.cuh"
 #include "common/room.cuh"
+#include "linear/factors.cuh"
 #include "linear/finish.cuh"
 
 constexpr int kTokens = 8;
 constexpr int kWarps = 8;
 constexpr int kSlice = 64;
 constexpr int kThreads = 32 * (kWarps + 2);
+
+// Factors of late norms; there when the barrier has opened.
+struct Factors {
+    Barrier found;
+    float values[kTokens];
+
+    __device__ __forceinline__ void wait() { found.wait(0); }
+};
 
 template <int kGroups, Ending kEnding>
 struct Few {
@@ -30,7 +40,7 @@ struct Few {
 
     struct Rest {
         float sums[kWarps][kMine][4][32];
-        Factors<kTokens> factors;
+        Factors factors;
         Barrier full[16];
         Barrier empty[16];
     };
@@ -154,7 +164,10 @@ struct Few {
             if (threadIdx.x % 32 == 0) produce(p, shared, rest, tiles);
         } else {
             wait_for_predecessor();
-            if (p.squares) find_factors<kTokens, 1>(p, &rest->factors, 0);
+            if (p.squares) {
+                find_factors<1>(p, rest->factors.values, 0, 0, p.rows);
+                if (threadIdx.x % 32 == 0) rest->factors.found.arrive();
+            }
         }
     }
 };

@@ -3,39 +3,7 @@
 // A warp holds them as m16n8k16 leaves them: a thread has outputs lane / 4 and lane / 4 + 8 of every fourth pair of rows.
 #pragma once
 #include "../common/activate.cuh"
-#include "../common/barrier.cuh"
-#include "../common/reduce.cuh"
 #include "params.cuh"
-
-// Factors of late norms, one a row of x; there when the barrier has opened.
-template <int kTokens>
-struct Factors {
-    Barrier found;
-    float values[kTokens];
-
-    __device__ __forceinline__ void wait() { found.wait(0); }
-};
-
-// Warp `warp` of `kWarps` that work out factors of late norms while products run: eight rows at a time.
-template <int kTokens, int kWarps>
-__device__ __forceinline__ void find_factors(const LinearParams& p, Factors<kTokens>* factors, uint32_t warp) {
-    const uint32_t lane = threadIdx.x % 32;
-    for (uint32_t first = warp * 8; first < p.rows; first += kWarps * 8) {
-        float sums[8] = {};
-        for (uint32_t part = lane; part < p.parts; part += 32) {
-#pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                if (first + i < p.rows) sums[i] += __ldcg(p.squares + (first + i) * p.parts + part);
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            const float sum = warp_sum(sums[i]);
-            if (lane == 0 && first + i < p.rows) factors->values[first + i] = rsqrtf(sum / p.width + p.eps);
-        }
-    }
-    if (lane == 0) factors->found.arrive();
-}
 
 template <int kTokens>
 struct Finish {

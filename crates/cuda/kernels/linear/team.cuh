@@ -8,6 +8,7 @@
 #include "../common/room.cuh"
 #include "../common/shares.cuh"
 #include "../common/wgmma.cuh"
+#include "factors.cuh"
 #include "rows.cuh"
 
 // Elements of x, and bytes of a weight's row, that one copy brings.
@@ -97,7 +98,7 @@ struct TeamOf {
             const uint32_t warp = (threadIdx.x - kConsumers) / 32;
             if (warp > 0) {
                 wait_for_predecessor();
-                if (p.squares) find_row_factors<kFactorWarps>(p, barriers->factors, warp - 1, first_row, last_row);
+                if (p.squares) find_factors<kFactorWarps>(p, barriers->factors, warp - 1, first_row, last_row);
                 if (threadIdx.x % 32 == 0) barriers->found.arrive();
             } else if (threadIdx.x == kConsumers) {
                 produce();
