@@ -240,7 +240,7 @@ pub(crate) fn sync(device: &CudaDevice) {
 }
 
 /// As [`sync`], with a readback at hand.
-fn wait(readback: &mut dyn Readback) {
+pub(crate) fn wait(readback: &mut dyn Readback) {
     readback.seal().expect("an event");
     readback.wait().expect("the device is there");
 }
