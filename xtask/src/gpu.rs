@@ -16,6 +16,7 @@ const MATERIAL: [(&str, &str); 1] = [("crates/models/tests/goldens", "goldens")]
 /// What the device machine takes along at most, with room for the tree itself.
 const MOST_BYTES: u64 = 58 << 20;
 const SCRIPT: &str = include_str!("gpu.sh");
+const SAME_GPU: &str = include_str!("same_gpu.py");
 const SERVING: &str = include_str!("serving.sh");
 /// What the trial is made of.
 const TRIAL: [(&str, &str); 5] = [
@@ -39,6 +40,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
         copy_folder(&root.join(from), &ops.join(to))?;
     }
     std::fs::write(ops.join("run.sh"), SCRIPT)?;
+    std::fs::write(ops.join("same_gpu.py"), SAME_GPU)?;
     bring(root, "cli", Target::Binary("peregrine"), &carry)?;
     bring(root, "testkit", Target::Example("soak"), &carry)?;
     std::fs::write(carry.join("serving.sh"), SERVING)?;

@@ -29,11 +29,15 @@ prove() {
 
 # not timed: side by side
 check() {
+  local numbers
+  numbers=$(mktemp -d)
   prove conformance 60 conformance &
   prove attention-check 40 --narrow attention-conformance narrow &
   prove graphs 30 graphs invariance &
-  part goldens 60 ./gpu_goldens goldens "${libraries[@]}" &
+  part goldens 60 ./gpu_goldens goldens --logits "$numbers" "${libraries[@]}" &
   wait
+  part transformers 60 python3 same_gpu.py goldens "$numbers"
+  rm -rf "$numbers"
 }
 
 # tools at once: none is timed
@@ -83,6 +87,6 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine firsts few layers prompts fp8-layers kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs goldens memcheck memcheck-fp8 racecheck racecheck-fp8 races summary; do
+for log in machine firsts few layers prompts fp8-layers kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs goldens transformers memcheck memcheck-fp8 racecheck racecheck-fp8 races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done

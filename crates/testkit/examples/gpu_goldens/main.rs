@@ -1,7 +1,8 @@
 //! Tiny models on the GPU against what the reference library computed for them: logits within what bf16 allows, and
 //! greedy tokens wherever the reference is sure. Or a large checkpoint that nobody trained, to see how it is loaded.
 //!
-//! `gpu_goldens FOLDER [--libraries FOLDER]…`; the folder is `crates/models/tests/goldens` or a copy of it.
+//! `gpu_goldens FOLDER [--logits FOLDER] [--libraries FOLDER]…`; the folder is `crates/models/tests/goldens` or a copy of it.
+//! Logits go to files of plain f32 numbers, one a model, for `same_gpu.py` to compare.
 //! `gpu_goldens --loading FOLDER [--libraries FOLDER]…`; the folder is made, filled with five gigabytes and removed.
 #![expect(
     clippy::print_stdout,
@@ -27,6 +28,8 @@ const SURE: f32 = 0.1;
 
 /// What was found for one model.
 struct Verdict {
+    /// Of every position.
+    logits: Vec<Vec<f32>>,
     mean: f64,
     worst: f64,
     judged: usize,
@@ -51,24 +54,25 @@ fn check(device: &CudaDevice, golden: &Golden) -> Verdict {
     let expected = &golden.logits;
     let pairs = logits.iter().zip(expected);
     let pairs = pairs.chain(last.iter().zip(&expected[golden.prompt_length - 1..]));
-    let mut verdict = Verdict {
-        mean: 0.0,
-        worst: 0.0,
-        judged: 0,
-        wrong: 0,
-    };
+    let (mut mean, mut worst, mut judged, mut wrong) = (0.0, 0.0f64, 0, 0);
     for (found, expected) in pairs {
         let distance = distance(found, expected);
-        verdict.mean += distance / (golden.logits.len() + 1) as f64;
-        verdict.worst = verdict.worst.max(distance);
+        mean += distance / (golden.logits.len() + 1) as f64;
+        worst = worst.max(distance);
         let (token, lead) = best(expected);
         let size = (expected.iter().map(|x| x * x).sum::<f32>() / expected.len() as f32).sqrt();
         if lead > SURE * size {
-            verdict.judged += 1;
-            verdict.wrong += usize::from(best(found).0 != token);
+            judged += 1;
+            wrong += usize::from(best(found).0 != token);
         }
     }
-    verdict
+    Verdict {
+        logits,
+        mean,
+        worst,
+        judged,
+        wrong,
+    }
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -76,9 +80,12 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut folder = None;
     let mut library_folders = Vec::new();
     let mut loading = false;
+    let mut logits = None;
     while let Some(word) = words.next() {
         if word == "--libraries" {
             library_folders.extend(words.next().map(PathBuf::from));
+        } else if word == "--logits" {
+            logits = words.next().map(PathBuf::from);
         } else if word == "--loading" {
             loading = true;
         } else {
@@ -86,7 +93,9 @@ fn main() -> anyhow::Result<ExitCode> {
         }
     }
     let Some(folder) = folder else {
-        anyhow::bail!("usage: gpu_goldens [--loading] FOLDER [--libraries FOLDER]…")
+        anyhow::bail!(
+            "usage: gpu_goldens [--loading] FOLDER [--logits FOLDER] [--libraries FOLDER]…"
+        )
     };
     let options = CudaOptions {
         library_folders,
@@ -103,7 +112,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let well = if loading {
         loading::run(device, &folder)?
     } else {
-        compare(&device, &folder)
+        compare(&device, &folder, logits.as_deref())?
     };
     Ok(if well {
         ExitCode::SUCCESS
@@ -112,11 +121,15 @@ fn main() -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Checks all models of a folder; true when all is well.
-fn compare(device: &CudaDevice, folder: &Path) -> bool {
+/// Checks all models of a folder, and writes their logits where they are wanted; true when all is well.
+fn compare(device: &CudaDevice, folder: &Path, wanted: Option<&Path>) -> anyhow::Result<bool> {
     let mut well = true;
+    if let Some(wanted) = wanted {
+        std::fs::create_dir_all(wanted)?;
+    }
     for golden in Golden::in_folder(folder) {
         let Verdict {
+            logits,
             mean,
             worst,
             judged,
@@ -130,6 +143,14 @@ fn compare(device: &CudaDevice, folder: &Path) -> bool {
             golden.name
         );
         well &= passed;
+        if let Some(wanted) = wanted {
+            let bytes: Vec<u8> = logits
+                .iter()
+                .flatten()
+                .flat_map(|x| x.to_le_bytes())
+                .collect();
+            std::fs::write(wanted.join(format!("{}.f32", golden.name)), bytes)?;
+        }
     }
-    well
+    Ok(well)
 }
