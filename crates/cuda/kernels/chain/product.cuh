@@ -70,7 +70,9 @@ private:
         Slice held[kHeld];
 #pragma unroll
         for (int stage = 0; stage < kHeld; ++stage) {
-            if (stage < link.stages) take(place, held[stage]);
+            if (stage >= link.stages) break;
+            take(place, held[stage]);
+            place.advance(ring.count);
         }
         take_rows();
 #pragma unroll
@@ -82,7 +84,7 @@ private:
     // All stages from `stage` on.
     __device__ __forceinline__ void go_on(ChainRing::Place& place, uint32_t stage, float (&sums)[2][4]) const {
 #pragma unroll 1
-        for (; stage < link.stages; ++stage) {
+        for (; stage < link.stages; ++stage, place.advance(ring.count)) {
             Slice slice;
             take(place, slice);
             multiply(stage, slice, sums);
@@ -131,15 +133,14 @@ private:
     }
 
     // Takes a slice out of the ring once it is there.
-    __device__ __forceinline__ void take(ChainRing::Place& place, Slice& slice) const {
+    __device__ __forceinline__ void take(const ChainRing::Place& place, Slice& slice) const {
         const uint32_t row = lane % 16, side = lane / 16;
-        const uint32_t from = shared_address(ring.at(place)) + warp * kSliceBytes + row * 128;
+        const uint32_t from = shared_address(ring.stages) + place.stage * kStageBytes + warp * kSliceBytes + row * 128;
         ring.full[place.stage].wait(place.parity);
 #pragma unroll
         for (int i = 0; i < kMatrices; ++i) load_matrices(slice.weights[i], from + ((i * 2 + side) ^ row % 8) * 16);
         __syncwarp();
         if (lane == 0) ring.empty[place.stage].arrive();
-        place.advance(ring.count);
     }
 
     // Adds what a slice gives with the inputs of its stage.
