@@ -2,6 +2,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use protocol::native::Timing;
 
+use crate::metrics::StageSeconds;
 use crate::sequence::Counts;
 
 /// Seconds since 1970.
@@ -67,6 +68,16 @@ impl SequenceClock {
         self.first_token.get_or_insert(now);
         self.last_token = Some(now);
         tick
+    }
+
+    /// How long the stages up to the first token took, so many seconds of it in the engine's queue.
+    pub(crate) fn stages(&self, queue_seconds: f64) -> StageSeconds {
+        let first = self.first_token.map(|first| first.since(self.queued));
+        StageSeconds {
+            request_process: self.queued.since(self.received),
+            prefill_waiting: queue_seconds,
+            prefill_forward: first.map(|seconds| (seconds - queue_seconds).max(0.0)),
+        }
     }
 
     /// What a finished sequence says about its time; only the essential unless `detailed`.
@@ -162,5 +173,19 @@ mod tests {
                 .inference_time
                 .is_some_and(|time| time <= detailed.e2e_latency)
         );
+    }
+
+    #[test]
+    fn the_time_to_the_first_token_is_the_sum_of_its_stages() {
+        let mut clock = SequenceClock::new(Moment::now());
+        assert_eq!(clock.stages(0.0).prefill_forward, None);
+        let Tick::First(seconds) = clock.tick() else {
+            panic!("the first token comes first");
+        };
+        let stages = clock.stages(0.0);
+        let forward = stages.prefill_forward.expect("there was a token");
+        assert!((stages.request_process + forward - seconds).abs() < 1e-6);
+        // A queue that took longer than all of it is no reason for negative times.
+        assert_eq!(clock.stages(1e3).prefill_forward, Some(0.0));
     }
 }

@@ -130,7 +130,7 @@ impl Sequence {
                 completion_tokens: counts.completion_tokens,
                 cached_tokens: counts.cached_tokens,
                 retractions: counts.retractions,
-                queue_seconds: counts.queue_seconds,
+                stages: self.clock.stages(counts.queue_seconds),
                 end_to_end_seconds: timing.e2e_latency,
             });
         }

@@ -34,14 +34,32 @@ impl Exposition {
     }
 
     pub(super) fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
-        let snapshot = histogram.snapshot();
         self.head(name, help, "histogram");
-        for (bound, count) in snapshot.buckets {
-            let bound = format!(",le=\"{}\"", number(bound));
-            self.line(name, "_bucket", &bound, &number(count as f64));
+        self.distribution(name, "", histogram);
+    }
+
+    /// Histograms of one name, told apart by the value of a label.
+    pub(super) fn histograms<'h>(
+        &mut self,
+        name: &str,
+        help: &str,
+        (label, each): (&str, impl Iterator<Item = (&'h str, &'h Histogram)>),
+    ) {
+        self.head(name, help, "histogram");
+        for (value, histogram) in each {
+            let label = format!(",{label}=\"{}\"", escaped(value));
+            self.distribution(name, &label, histogram);
         }
-        self.line(name, "_sum", "", &number(snapshot.sum));
-        self.line(name, "_count", "", &number(snapshot.count as f64));
+    }
+
+    fn distribution(&mut self, name: &str, label: &str, histogram: &Histogram) {
+        let snapshot = histogram.snapshot();
+        for (bound, count) in snapshot.buckets {
+            let labels = format!("{label},le=\"{}\"", number(bound));
+            self.line(name, "_bucket", &labels, &number(count as f64));
+        }
+        self.line(name, "_sum", label, &number(snapshot.sum));
+        self.line(name, "_count", label, &number(snapshot.count as f64));
     }
 
     pub(crate) fn finish(self) -> String {

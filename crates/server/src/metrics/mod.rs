@@ -1,6 +1,8 @@
 //! What Prometheus is told, under the names that SGLang's dashboards look for.
 
 mod exposition;
+#[cfg(test)]
+mod families;
 mod histogram;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,6 +43,18 @@ const RETRACTIONS: &[f64] = &[
     75.0, 100.0,
 ];
 
+/// From a millisecond to twenty minutes, each bound 1.62 times the one before.
+const STAGE: &[f64] = &{
+    let mut bounds = [0.001; 30];
+    let (mut index, mut factor) = (1, 1.62);
+    while index < bounds.len() {
+        bounds[index] = 0.001 * factor;
+        factor *= 1.62;
+        index += 1;
+    }
+    bounds
+};
+
 /// Counters and histograms of requests. Gauges are read from the engine when somebody asks.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -56,6 +70,21 @@ pub(crate) struct Metrics {
     end_to_end_latency: Histogram,
     queue_time: Histogram,
     retractions: Histogram,
+    stages: [Histogram; STAGES.len()],
+}
+
+/// What a sequence goes through before its second token, as SGLang calls it.
+const STAGES: [&str; 3] = ["request_process", "prefill_waiting", "prefill_forward"];
+
+/// Seconds in each stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct StageSeconds {
+    /// From the arrival to the engine's queue: text, template, tokens.
+    pub(crate) request_process: f64,
+    /// In the queue.
+    pub(crate) prefill_waiting: f64,
+    /// From the queue to the first token; absent when there was none.
+    pub(crate) prefill_forward: Option<f64>,
 }
 
 /// What the engine has room for.
@@ -74,7 +103,7 @@ pub(crate) struct FinishedSequence {
     pub(crate) completion_tokens: usize,
     pub(crate) cached_tokens: usize,
     pub(crate) retractions: u32,
-    pub(crate) queue_seconds: f64,
+    pub(crate) stages: StageSeconds,
     pub(crate) end_to_end_seconds: f64,
 }
 
@@ -93,6 +122,7 @@ impl Metrics {
             end_to_end_latency: Histogram::new(END_TO_END_LATENCY),
             queue_time: Histogram::new(QUEUE_TIME),
             retractions: Histogram::new(RETRACTIONS),
+            stages: STAGES.map(|_| Histogram::new(STAGE)),
         }
     }
 
@@ -118,7 +148,18 @@ impl Metrics {
         add(&self.requests, 1);
         self.end_to_end_latency
             .observe(sequence.end_to_end_seconds, 1);
-        self.queue_time.observe(sequence.queue_seconds, 1);
+        let stages = sequence.stages;
+        self.queue_time.observe(stages.prefill_waiting, 1);
+        let seconds = [
+            Some(stages.request_process),
+            Some(stages.prefill_waiting),
+            stages.prefill_forward,
+        ];
+        for (histogram, seconds) in self.stages.iter().zip(seconds) {
+            if let Some(seconds) = seconds {
+                histogram.observe(seconds, 1);
+            }
+        }
         self.retractions.observe(f64::from(sequence.retractions), 1);
     }
 
@@ -173,6 +214,11 @@ impl Metrics {
             "Number of cached tokens given up.",
             evicted,
         );
+        self.histograms(&mut out);
+        out.finish()
+    }
+
+    fn histograms(&self, out: &mut Exposition) {
         let histograms = [
             (
                 "time_to_first_token_seconds",
@@ -203,7 +249,12 @@ impl Metrics {
         for (name, help, histogram) in histograms {
             out.histogram(name, help, histogram);
         }
-        out.finish()
+        let stages = STAGES.into_iter().zip(&self.stages);
+        out.histograms(
+            "per_stage_req_latency_seconds",
+            "The latency of each stage of requests.",
+            ("stage", stages),
+        );
     }
 }
 
@@ -233,11 +284,6 @@ fn gauges(out: &mut Exposition, stats: &EngineStats, room: Room) {
             now.waiting as f64,
         ),
         (
-            "num_grammar_queue_reqs",
-            "The number of requests waiting for a grammar.",
-            0.0,
-        ),
-        (
             "cache_hit_rate",
             "The prefix cache hit rate.",
             now.cache_hit_rate(),
@@ -252,7 +298,6 @@ fn gauges(out: &mut Exposition, stats: &EngineStats, room: Room) {
             "The number of retracted requests.",
             now.retracted as f64,
         ),
-        ("num_paused_reqs", "The number of paused requests.", 0.0),
         (
             "new_token_ratio",
             "The new token ratio.",
@@ -268,7 +313,32 @@ fn gauges(out: &mut Exposition, stats: &EngineStats, room: Room) {
     for (name, help, value) in gauges {
         out.gauge(name, help, value);
     }
+    for (name, help) in IDLE {
+        out.gauge(name, help, 0.0);
+    }
 }
+
+/// Gauges of what this server does not do; SGLang's servers say zero where it is switched off.
+const IDLE: [(&str, &str); 6] = [
+    (
+        "num_grammar_queue_reqs",
+        "The number of requests waiting for a grammar.",
+    ),
+    ("num_paused_reqs", "The number of paused requests."),
+    (
+        "spec_accept_length",
+        "The average acceptance length of speculative decoding.",
+    ),
+    (
+        "spec_accept_rate",
+        "The average acceptance rate of speculative decoding.",
+    ),
+    (
+        "swa_token_usage",
+        "The token usage of sliding-window layers.",
+    ),
+    ("mamba_usage", "The usage of state-space layers."),
+];
 
 fn start_gauges(out: &mut Exposition, times: StartTimes) {
     let gauges = [
@@ -313,7 +383,11 @@ mod tests {
             completion_tokens: 4,
             cached_tokens: 2,
             retractions: 0,
-            queue_seconds: 0.05,
+            stages: StageSeconds {
+                request_process: 0.002,
+                prefill_waiting: 0.05,
+                prefill_forward: Some(0.1),
+            },
             end_to_end_seconds: 0.2,
         });
         metrics.aborted();
@@ -325,6 +399,7 @@ mod tests {
                     || line.contains("inter_token") && !line.contains("le=\"0.0")
                     || line.contains("num_running_reqs")
                     || line.contains(":engine_")
+                    || line.contains("per_stage") && !line.contains("_bucket")
             })
             .collect();
         expect![[r#"
@@ -357,7 +432,15 @@ mod tests {
             sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="8.0"} 3.0
             sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="+Inf"} 3.0
             sglang:inter_token_latency_seconds_sum{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 0.009
-            sglang:inter_token_latency_seconds_count{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 3.0"#]]
+            sglang:inter_token_latency_seconds_count{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 3.0
+            # HELP sglang:per_stage_req_latency_seconds The latency of each stage of requests.
+            # TYPE sglang:per_stage_req_latency_seconds histogram
+            sglang:per_stage_req_latency_seconds_sum{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",stage="request_process"} 0.002
+            sglang:per_stage_req_latency_seconds_count{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",stage="request_process"} 1.0
+            sglang:per_stage_req_latency_seconds_sum{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",stage="prefill_waiting"} 0.05
+            sglang:per_stage_req_latency_seconds_count{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",stage="prefill_waiting"} 1.0
+            sglang:per_stage_req_latency_seconds_sum{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",stage="prefill_forward"} 0.1
+            sglang:per_stage_req_latency_seconds_count{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",stage="prefill_forward"} 1.0"#]]
         .assert_eq(&chosen.join("\n"));
     }
 }
