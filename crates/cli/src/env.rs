@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use server::HealthCheck;
+use server::{HealthCheck, OpenApi};
 
 use crate::args::Notice;
 
@@ -67,6 +67,8 @@ pub(crate) struct Env {
     pub(crate) programs: Vec<PathBuf>,
     /// How health is found out.
     pub(crate) health: HealthCheck,
+    /// `DISABLE_OPENAPI_DOC`: the server does not describe itself.
+    pub(crate) openapi: OpenApi,
     /// Variables that are set and mean nothing here.
     pub(crate) notices: Vec<Notice>,
 }
@@ -108,6 +110,11 @@ impl Env {
                 text("SGLANG_HEALTH_CHECK_TIMEOUT").as_deref(),
                 text("SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION").as_deref(),
             ),
+            openapi: if switch("DISABLE_OPENAPI_DOC") {
+                OpenApi::Off
+            } else {
+                OpenApi::Served
+            },
             notices: set
                 .map(|(name, reason)| Notice {
                     flag: (*name).into(),
@@ -191,6 +198,13 @@ mod tests {
         assert_eq!(here.hub_endpoint.as_deref(), Some("http://mirror"));
         assert_eq!((here.hub_token.as_deref(), here.offline), (Some("t"), true));
         assert!(!env(&[("HF_HUB_OFFLINE", "0")]).offline);
+    }
+
+    #[test]
+    fn the_server_describes_itself_unless_told_not_to() {
+        assert_eq!(env(&[]).openapi, OpenApi::Served);
+        let told = env(&[("DISABLE_OPENAPI_DOC", "true")]);
+        assert_eq!(told.openapi, OpenApi::Off);
     }
 
     #[test]

@@ -190,6 +190,7 @@ fn server_config(
         native_stream: native_stream(parsed),
         sampling_defaults: defaults.unwrap_or_default(),
         metrics: parsed.switch("enable-metrics"),
+        openapi: env.openapi,
         cache_report: parsed.switch("enable-cache-report"),
         auto_truncate: parsed.switch("allow-auto-truncate"),
         request_log: if parsed.switch("log-requests") {

@@ -10,8 +10,7 @@ use crate::state::Shared;
 
 /// Lets requests pass that bring the key, and those that need none.
 pub(crate) async fn check(State(state): State<Shared>, request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    let is_open = path.starts_with("/health") || path.starts_with("/metrics");
+    let is_open = is_open(request.uri().path());
     let allowed = match &state.config.api_key {
         None => true,
         Some(_) if is_open || request.method() == Method::OPTIONS => true,
@@ -28,6 +27,11 @@ pub(crate) async fn check(State(state): State<Shared>, request: Request, next: N
         Json(json!({"error": "Unauthorized"})),
     )
         .into_response()
+}
+
+/// Whether a path is open to everybody.
+pub(crate) fn is_open(path: &str) -> bool {
+    path.starts_with("/health") || path.starts_with("/metrics")
 }
 
 /// Takes the same time wherever the first difference is.

@@ -24,6 +24,8 @@ pub struct ServerConfig {
     pub sampling_defaults: SamplingDefaults,
     /// Whether `/metrics` exists.
     pub metrics: bool,
+    /// Whether `/openapi.json` exists.
+    pub openapi: OpenApi,
     /// Whether answers say how many prompt tokens were found in the cache.
     pub cache_report: bool,
     /// Whether prompts and outputs that are too long are cut instead of refused.
@@ -90,6 +92,16 @@ pub enum RequestLog {
     Off,
     /// When they come and when they end, without their text.
     Summary,
+}
+
+/// Whether the server describes itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpenApi {
+    /// At `/openapi.json`.
+    #[default]
+    Served,
+    /// No.
+    Off,
 }
 
 /// Whether the server sends itself a first request.

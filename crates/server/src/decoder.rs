@@ -1,6 +1,6 @@
 use protocol::native::{FinishReason, Matched};
 use sampling::{Abort, FinishReason as EngineFinish, Token};
-use text::{Detokenizer, StopStrings, Tokenizer};
+use text::{Detokenizer, PatternSearch, StopStrings, Tokenizer};
 
 use crate::generation::TextOptions;
 
@@ -17,6 +17,7 @@ pub(crate) struct Decoder {
 struct TextDecoder {
     detokenizer: Detokenizer,
     stops: StopStrings,
+    patterns: Option<PatternSearch>,
 }
 
 /// What a run of tokens led to.
@@ -39,6 +40,7 @@ impl Decoder {
         let text = tokenizer.map(|tokenizer| TextDecoder {
             detokenizer: Detokenizer::after_prompt(tokenizer, options.skip_special, prompt),
             stops: StopStrings::new(options.stop.clone(), options.keep_stop),
+            patterns: options.patterns.clone().map(PatternSearch::new),
         });
         Self {
             text,
@@ -66,12 +68,11 @@ impl Decoder {
             let Some(text) = self.text.as_mut().filter(|_| !is_end) else {
                 continue;
             };
-            let outcome = text.stops.push(text.detokenizer.push(token));
-            decoded.text.push_str(&outcome.emit);
-            if let Some(stop) = outcome.matched {
-                decoded.finish = Some(FinishReason::Stop {
-                    matched: Some(Matched::Text(stop)),
-                });
+            let is_last = index + 1 == tokens.len() && finish == Some(EngineFinish::Length);
+            let matched = text.push(token, !is_last, &mut decoded.text);
+            if matched.is_some() {
+                let matched = matched.map(Matched::Text);
+                decoded.finish = Some(FinishReason::Stop { matched });
                 return decoded;
             }
         }
@@ -103,6 +104,22 @@ impl Decoder {
             EngineFinish::Abort(Abort::Cancelled) => cancelled(),
             EngineFinish::Abort(Abort::Failed(message)) => failed(message),
         }
+    }
+}
+
+impl TextDecoder {
+    /// Adds what a token says to `said`; returns the stop string or pattern that it completed. A pattern keeps its
+    /// text, and the last of the tokens that are allowed is not asked about it: that is how SGLang has it.
+    fn push(&mut self, token: Token, with_patterns: bool, said: &mut String) -> Option<String> {
+        let piece = self.detokenizer.push(token);
+        let outcome = self.stops.push(piece);
+        said.push_str(&outcome.emit);
+        if outcome.matched.is_some() || !with_patterns {
+            return outcome.matched;
+        }
+        let matched = self.patterns.as_mut()?.push(piece)?.to_owned();
+        said.push_str(&self.stops.flush());
+        Some(matched)
     }
 }
 

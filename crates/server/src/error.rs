@@ -6,7 +6,7 @@ use protocol::json::ReadError;
 use protocol::native::ErrorBody;
 use protocol::openai::ErrorResponse;
 use sampling::SamplingError;
-use text::{TemplateError, TokenizerError};
+use text::{StopPatternError, TemplateError, TokenizerError};
 
 /// Why the server could not run.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +105,12 @@ impl ApiError {
 
 impl From<SamplingError> for ApiError {
     fn from(error: SamplingError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+impl From<StopPatternError> for ApiError {
+    fn from(error: StopPatternError) -> Self {
         Self::Invalid(error.to_string())
     }
 }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use sampling::{LogProbRequest, SamplingParams, Token};
+use text::StopPatterns;
 
 /// Most outputs one request may ask for, over all its prompts.
 pub(crate) const MAX_OUTPUTS: usize = 65_536;
@@ -64,6 +65,8 @@ pub(crate) struct Sampling {
 pub(crate) struct TextOptions {
     /// Strings that end the output.
     pub(crate) stop: Vec<String>,
+    /// Patterns that end it.
+    pub(crate) patterns: Option<StopPatterns>,
     /// What ended the output stays in the text.
     pub(crate) keep_stop: bool,
     /// Special tokens are left out of the text.

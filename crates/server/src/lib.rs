@@ -20,6 +20,7 @@ mod outputs;
 mod pipeline;
 mod request_id;
 mod respond;
+mod route;
 mod routes;
 mod run;
 mod running;
@@ -28,10 +29,11 @@ mod shutdown;
 mod start;
 mod state;
 mod stream;
+mod table;
 mod warmup;
 
 pub use config::{
-    HealthCheck, ModelFacts, NativeStream, RequestLog, ServerConfig, StartTimes, Warmup,
+    HealthCheck, ModelFacts, NativeStream, OpenApi, RequestLog, ServerConfig, StartTimes, Warmup,
 };
 pub use error::ServerError;
 pub use pipeline::TextPipeline;

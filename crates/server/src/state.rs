@@ -53,6 +53,7 @@ impl State {
         Rules {
             vocabulary: self.vocabulary(),
             stream_interval: self.config.stream_interval.max(1),
+            has_text: self.text.is_some(),
         }
     }
 

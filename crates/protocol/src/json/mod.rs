@@ -6,6 +6,7 @@ mod path;
 mod read;
 mod record;
 mod scalar;
+pub(crate) mod schema;
 
 pub use one_or_many::OneOrMany;
 pub use parse::{Json, SyntaxError};

@@ -1,4 +1,5 @@
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{FromJson, Json, Path, ReadError};
 
@@ -43,6 +44,10 @@ impl<T: FromJson> FromJson for OneOrMany<T> {
             list @ (Json::Ints(_) | Json::List(_)) => Vec::from_json(list, path).map(Self::Many),
             other => Err(ReadError::mismatch(Self::one(), &other, path)),
         }
+    }
+
+    fn schema() -> Value {
+        json!({"anyOf": [T::schema(), Vec::<T>::schema()]})
     }
 }
 

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use serde_json::{Map, Value};
+
 use super::{Json, Path, SyntaxError};
 
 /// The document is not what was expected.
@@ -62,12 +64,18 @@ pub trait FromJson: Sized {
 
     /// Reads one that stands at `path`.
     fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError>;
+
+    /// What is read, in the words of JSON Schema.
+    fn schema() -> Value;
 }
 
 /// A value that is read from the members of an object it may share with others.
 pub trait FromFields: Sized {
     /// Takes the members it knows.
     fn from_fields(fields: &mut Fields<'_>) -> Result<Self, ReadError>;
+
+    /// Adds the schemas of the members it knows.
+    fn describe(members: &mut Map<String, Value>);
 }
 
 /// The members of an object that are still to be read.

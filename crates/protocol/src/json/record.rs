@@ -4,7 +4,7 @@ macro_rules! record {
     (
         $(#[$meta:meta])*
         $visibility:vis struct $name:ident {
-            $( $(#[$member_meta:meta])* $member:ident : $type:ty, )*
+            $( $(#[doc = $doc:literal])* $member:ident : $type:ty, )*
             $( .. $(#[$group_meta:meta])* $group:ident : $group_type:ty, )*
         }
     ) => {
@@ -12,7 +12,7 @@ macro_rules! record {
         #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
         $visibility struct $name {
             $(
-                $(#[$member_meta])*
+                $(#[doc = $doc])*
                 #[serde(skip_serializing_if = "Option::is_none")]
                 pub $member: Option<$type>,
             )*
@@ -31,6 +31,16 @@ macro_rules! record {
                     $( $member: fields.take(stringify!($member))?, )*
                     $( $group: $crate::json::FromFields::from_fields(fields)?, )*
                 })
+            }
+
+            fn describe(members: &mut serde_json::Map<String, serde_json::Value>) {
+                $(
+                    let about = concat!($($doc),*).trim();
+                    let schema = <$type as $crate::json::FromJson>::schema();
+                    let schema = $crate::json::schema::member(schema, about);
+                    members.insert(stringify!($member).to_owned(), schema);
+                )*
+                $( <$group_type as $crate::json::FromFields>::describe(members); )*
             }
         }
 
@@ -53,6 +63,12 @@ macro_rules! record {
             ) -> Result<Self, $crate::json::ReadError> {
                 let mut fields = $crate::json::Fields::new(json, path)?;
                 $crate::json::FromFields::from_fields(&mut fields)
+            }
+
+            fn schema() -> serde_json::Value {
+                let mut members = serde_json::Map::new();
+                <Self as $crate::json::FromFields>::describe(&mut members);
+                serde_json::json!({"type": "object", "properties": members})
             }
         }
     };

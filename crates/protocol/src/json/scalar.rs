@@ -1,6 +1,6 @@
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{FromJson, Json, Path, ReadError};
+use super::{FromJson, Json, Path, ReadError, schema};
 
 impl FromJson for bool {
     fn one() -> String {
@@ -20,6 +20,10 @@ impl FromJson for bool {
             Json::Bool(value) => Ok(value),
             other => Err(ReadError::mismatch(Self::one(), &other, path)),
         }
+    }
+
+    fn schema() -> Value {
+        json!({"type": "boolean"})
     }
 }
 
@@ -50,6 +54,10 @@ impl FromJson for i64 {
             other => Err(ReadError::mismatch(Self::one(), &other, path)),
         }
     }
+
+    fn schema() -> Value {
+        json!({"type": "integer"})
+    }
 }
 
 /// An integer of which only the bits matter: negative ones wrap.
@@ -71,6 +79,10 @@ impl FromJson for u64 {
             Json::Large(value) => Ok(value),
             other => Ok(i64::from_json(other, path)? as u64),
         }
+    }
+
+    fn schema() -> Value {
+        i64::schema()
     }
 }
 
@@ -95,6 +107,10 @@ impl FromJson for f64 {
             other => Err(ReadError::mismatch(Self::one(), &other, path)),
         }
     }
+
+    fn schema() -> Value {
+        json!({"type": "number"})
+    }
 }
 
 impl FromJson for String {
@@ -115,6 +131,10 @@ impl FromJson for String {
             Json::String(value) => Ok(value),
             other => Err(ReadError::mismatch(Self::one(), &other, path)),
         }
+    }
+
+    fn schema() -> Value {
+        json!({"type": "string"})
     }
 }
 
@@ -151,6 +171,10 @@ impl<T: FromJson> FromJson for Vec<T> {
             other => Err(ReadError::mismatch(Self::one(), &other, path)),
         }
     }
+
+    fn schema() -> Value {
+        json!({"type": "array", "items": T::schema()})
+    }
 }
 
 /// Null elements of a list.
@@ -173,6 +197,10 @@ impl<T: FromJson> FromJson for Option<T> {
             other => T::from_json(other, path).map(Some),
         }
     }
+
+    fn schema() -> Value {
+        schema::nullable(T::schema())
+    }
 }
 
 /// Anything.
@@ -191,6 +219,10 @@ impl FromJson for Value {
 
     fn from_json(json: Json, _: &Path<'_>) -> Result<Self, ReadError> {
         Ok(json.into())
+    }
+
+    fn schema() -> Value {
+        json!({})
     }
 }
 
@@ -216,5 +248,9 @@ impl FromJson for Map<String, Value> {
                 .collect()),
             other => Err(ReadError::mismatch(Self::one(), &other, path)),
         }
+    }
+
+    fn schema() -> Value {
+        json!({"type": "object"})
     }
 }

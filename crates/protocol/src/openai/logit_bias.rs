@@ -1,4 +1,5 @@
 use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use crate::json::{FromJson, Json, Path, ReadError};
 
@@ -46,6 +47,10 @@ impl FromJson for LogitBias {
             .map(read)
             .collect::<Result<_, _>>()
             .map(Self)
+    }
+
+    fn schema() -> Value {
+        json!({"type": "object", "additionalProperties": {"type": "number"}})
     }
 }
 

@@ -1,4 +1,5 @@
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::json::{FromJson, Json, Path, ReadError};
 
@@ -41,6 +42,10 @@ impl FromJson for Prompt {
             list @ (Json::Ints(_) | Json::List(_)) => Vec::from_json(list, path).map(Self::Tokens),
             other => Err(ReadError::mismatch(Self::one(), &other, path)),
         }
+    }
+
+    fn schema() -> Value {
+        json!({"anyOf": [String::schema(), Vec::<i64>::schema()]})
     }
 }
 

@@ -7,3 +7,5 @@ pub(crate) mod native;
 mod refuse;
 mod sampling;
 mod spread;
+
+pub(crate) use refuse::REFUSED;

@@ -7,7 +7,7 @@ pub(crate) use super::sampling::Rules;
 use super::spread::{names, namespaces, priority, spread};
 use super::{log_probs, sampling};
 use crate::error::ApiError;
-use crate::generation::{Delivery, Generation, Prompt};
+use crate::generation::{Delivery, Generation, Prompt, Sampling};
 
 /// What a `/generate` body asks for.
 pub(crate) struct NativeBatch {
@@ -37,6 +37,8 @@ pub(crate) fn batch(
     let tops = spread("top_logprobs_num", request.top_logprobs_num, count)?;
     let mut chosen = spread("token_ids_logprob", request.token_ids_logprob, count)?;
     let mut generations = Vec::with_capacity(count);
+    // Equal parameters are converted once: patterns take their time.
+    let mut converted: Option<(SamplingParams, Sampling)> = None;
     for (index, (prompt, params)) in prompts.into_iter().zip(params).enumerate() {
         let params = params.or_else(|| preferred.cloned()).unwrap_or_default();
         let log_probs = if wanted[index].unwrap_or(false) {
@@ -48,10 +50,18 @@ pub(crate) fn batch(
         } else {
             None
         };
+        let sampling = match &converted {
+            Some((given, sampling)) if *given == params => sampling.clone(),
+            _ => {
+                let sampling = sampling::native(params.clone(), rules)?;
+                converted = Some((params, sampling.clone()));
+                sampling
+            }
+        };
         generations.push(Generation {
             id: rids.next().unwrap_or_default(),
             prompt,
-            sampling: sampling::native(params, rules)?,
+            sampling,
             log_probs,
             namespace: spaces.next().flatten(),
             priority: priority(request.priority),

@@ -2,10 +2,36 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 
-/// Features that a request may name and this server does not have.
+/// Members of requests that name features which this server does not have.
+pub(crate) const REFUSED: [&str; 16] = [
+    "audio_data",
+    "custom_logit_processor",
+    "ebnf",
+    "image_data",
+    "input_embeds",
+    "json_schema",
+    "lora_path",
+    "regex",
+    "response_format",
+    "return_hidden_states",
+    "return_routed_experts",
+    "session_params",
+    "structural_tag",
+    "suffix",
+    "tool_choice",
+    "video_data",
+];
+
+/// Refuses the first of these features that is asked for; each begins with the name of its member.
 ///
 /// Ignoring them would give a wrong answer without a word.
 pub(super) fn unless_absent<const N: usize>(features: [(&str, bool); N]) -> Result<(), ApiError> {
+    debug_assert!(
+        features
+            .iter()
+            .all(|(name, _)| REFUSED.iter().any(|member| name.starts_with(member))),
+        "what is refused is told in the description of the routes"
+    );
     match features.iter().find(|(_, asked)| *asked) {
         None => Ok(()),
         Some((name, _)) => Err(ApiError::Invalid(format!(
@@ -71,8 +97,8 @@ mod tests {
 
     #[test]
     fn the_feature_is_named() {
-        assert!(unless_absent([("a", false)]).is_ok());
-        let error = unless_absent([("a", false), ("b", true)]).unwrap_err();
-        assert_eq!(error.to_string(), "b is not supported by this server.");
+        assert!(unless_absent([("ebnf", false)]).is_ok());
+        let error = unless_absent([("ebnf", false), ("regex", true)]).unwrap_err();
+        assert_eq!(error.to_string(), "regex is not supported by this server.");
     }
 }

@@ -4,7 +4,7 @@ use protocol::json::OneOrMany;
 use protocol::native;
 use protocol::openai::Controls;
 use sampling::{SamplingOptions, SamplingParams};
-use text::SamplingDefaults;
+use text::{SamplingDefaults, StopPatterns};
 
 use super::refuse::{is_constrained, is_on, unless_absent};
 use crate::error::ApiError;
@@ -18,6 +18,8 @@ const MAX_CHOICES: i64 = 4096;
 pub(crate) struct Rules {
     pub(crate) vocabulary: usize,
     pub(crate) stream_interval: usize,
+    /// Whether tokens become text here.
+    pub(crate) has_text: bool,
 }
 
 impl Rules {
@@ -40,6 +42,49 @@ impl Rules {
     }
 }
 
+/// What ends an output besides tokens.
+struct Stops {
+    strings: Vec<String>,
+    patterns: Option<StopPatterns>,
+}
+
+impl Stops {
+    /// Patterns that are plain text are stop strings: SGLang cuts the text of both.
+    fn new(
+        strings: Option<OneOrMany<String>>,
+        patterns: Option<OneOrMany<String>>,
+        rules: Rules,
+    ) -> Result<Self, ApiError> {
+        let mut strings = strings.map(OneOrMany::into_vec).unwrap_or_default();
+        let patterns = patterns.map(OneOrMany::into_vec).unwrap_or_default();
+        if !rules.has_text {
+            let given = [("stop", &strings), ("stop_regex", &patterns)];
+            if let Some((name, _)) = given.iter().find(|(_, given)| !given.is_empty()) {
+                return Err(ApiError::Invalid(format!(
+                    "{name} is unavailable when skip_tokenizer_init=True: there is no text to look in."
+                )));
+            }
+        }
+        if patterns.is_empty() {
+            let patterns = None;
+            return Ok(Self { strings, patterns });
+        }
+        // All are checked and counted, plain ones too.
+        let compiled = StopPatterns::new(patterns)?;
+        let given = compiled.patterns().iter();
+        let (plain, others): (Vec<_>, Vec<_>) = given
+            .cloned()
+            .partition(|pattern| StopPatterns::is_plain(pattern));
+        let patterns = match (plain.is_empty(), others.is_empty()) {
+            (_, true) => None,
+            (true, false) => Some(compiled),
+            (false, false) => Some(StopPatterns::new(others)?),
+        };
+        strings.extend(plain);
+        Ok(Self { strings, patterns })
+    }
+}
+
 fn choice_count(choices: Option<i64>) -> Result<u32, ApiError> {
     match choices.unwrap_or(1) {
         count @ 1..=MAX_CHOICES => Ok(count as u32),
@@ -52,7 +97,6 @@ fn choice_count(choices: Option<i64>) -> Result<u32, ApiError> {
 /// The sampling parameters of the native API.
 pub(super) fn native(wire: native::SamplingParams, rules: Rules) -> Result<Sampling, ApiError> {
     unless_absent([
-        ("stop_regex", wire.stop_regex.is_some()),
         ("json_schema", is_on(wire.json_schema.as_ref())),
         ("regex", wire.regex.is_some()),
         ("ebnf", wire.ebnf.is_some()),
@@ -76,8 +120,10 @@ pub(super) fn native(wire: native::SamplingParams, rules: Rules) -> Result<Sampl
         ignore_eos: wire.ignore_eos.unwrap_or(default.ignore_eos),
         seed: wire.sampling_seed,
     };
+    let stops = Stops::new(wire.stop, wire.stop_regex, rules)?;
     let text = TextOptions {
-        stop: wire.stop.map(OneOrMany::into_vec).unwrap_or_default(),
+        stop: stops.strings,
+        patterns: stops.patterns,
         keep_stop: wire.no_stop_trim.unwrap_or(false),
         skip_special: wire.skip_special_tokens.unwrap_or(true),
     };
@@ -122,12 +168,10 @@ pub(super) fn openai(
         ignore_eos: controls.ignore_eos.unwrap_or(default.ignore_eos),
         seed: controls.seed,
     };
+    let stops = Stops::new(controls.stop.clone(), controls.stop_regex.clone(), rules)?;
     let text = TextOptions {
-        stop: controls
-            .stop
-            .clone()
-            .map(OneOrMany::into_vec)
-            .unwrap_or_default(),
+        stop: stops.strings,
+        patterns: stops.patterns,
         keep_stop: controls.no_stop_trim.unwrap_or(false),
         skip_special: controls.skip_special_tokens.unwrap_or(true),
     };
@@ -141,7 +185,6 @@ fn refuse_openai(controls: &Controls) -> Result<(), ApiError> {
         .map(OneOrMany::into_vec)
         .unwrap_or_default();
     unless_absent([
-        ("stop_regex", controls.stop_regex.is_some()),
         ("regex", controls.regex.is_some()),
         ("ebnf", controls.ebnf.is_some()),
         (

@@ -9,6 +9,7 @@ pub(crate) mod info;
 pub(crate) mod load;
 pub(crate) mod metrics;
 pub(crate) mod models;
+pub(crate) mod openapi;
 pub(crate) mod parse;
 pub(crate) mod profile;
 pub(crate) mod tokenize;

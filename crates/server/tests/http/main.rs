@@ -7,4 +7,6 @@ mod harness;
 mod hostile;
 mod lifecycle;
 mod native;
+mod openapi;
 mod refusals;
+mod stop_patterns;

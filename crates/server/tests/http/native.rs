@@ -370,6 +370,13 @@ async fn without_a_tokenizer_tokens_go_in_and_out() {
         .await;
     assert_eq!(text.status, 400);
     assert!(text.body.contains("--skip-tokenizer-init"), "{}", text.body);
+    for name in ["stop", "stop_regex"] {
+        let mut stopped = body.clone();
+        stopped["sampling_params"][name] = json!("a");
+        let answer = server.client().post("/generate", &stopped).await;
+        assert_eq!(answer.status, 400);
+        assert!(answer.body.contains("no text"), "{}", answer.body);
+    }
 }
 
 #[tokio::test]

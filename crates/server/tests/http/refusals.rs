@@ -83,8 +83,12 @@ async fn bad_sampling_parameters_are_told_why() {
             "json_schema is not supported by this server.",
         ),
         (
-            json!({"stop_regex": "a"}),
-            "stop_regex is not supported by this server.",
+            json!({"stop_regex": ["a", "(b"]}),
+            "stop_regex \"(b\" cannot be used: unclosed group",
+        ),
+        (
+            json!({"stop_regex": vec!["a"; 33]}),
+            "at most 32 stop_regex patterns are allowed, got 33",
         ),
     ];
     refused(

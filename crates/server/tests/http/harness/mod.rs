@@ -10,7 +10,7 @@ use engine::{EngineConfig, EngineHandle, EngineThread};
 use scheduler::{Mix, Order, PageSize, Reuse, SchedulerConfig};
 use serde_json::{Value, json};
 use server::{
-    HealthCheck, ModelFacts, NativeStream, RequestLog, Server, ServerConfig, ServerError,
+    HealthCheck, ModelFacts, NativeStream, OpenApi, RequestLog, Server, ServerConfig, ServerError,
     StartTimes, StopRequests, Stopped, Stopper, TextPipeline, Warmup,
 };
 use testkit::fake_executor::FakeExecutor;
@@ -142,6 +142,7 @@ fn server_config() -> ServerConfig {
         native_stream: NativeStream::Cumulative,
         sampling_defaults: text::SamplingDefaults::default(),
         metrics: true,
+        openapi: OpenApi::Served,
         cache_report: false,
         auto_truncate: false,
         request_log: RequestLog::Off,

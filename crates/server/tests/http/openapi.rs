@@ -1,0 +1,133 @@
+//! The description of the server, held against what the server does.
+
+use hyper::Method;
+use serde_json::{Map, Value, json};
+use server::OpenApi;
+
+use crate::harness::{Setup, answer, start};
+
+const METHODS: [Method; 5] = [
+    Method::GET,
+    Method::POST,
+    Method::PUT,
+    Method::DELETE,
+    Method::PATCH,
+];
+
+fn members(value: &Value) -> &Map<String, Value> {
+    value.as_object().expect("an object")
+}
+
+#[tokio::test]
+async fn what_is_described_is_answered_and_nothing_else() {
+    let server = start().await;
+    let document = server.client().get("/openapi.json").await.json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let paths = members(&document["paths"]);
+    assert!(paths.len() > 25, "{}", paths.len());
+    for (path, operations) in paths {
+        let path = path.replace("{id}", "org/tiny");
+        for method in METHODS {
+            // A body that nobody can read: what reads it says so and does nothing.
+            let sent = server
+                .client()
+                .send(method.clone(), &path, Some("application/json"), "[")
+                .await;
+            let answer = answer(sent).await;
+            let name = method.as_str().to_lowercase();
+            let Some(operation) = operations.get(&name) else {
+                assert_eq!(answer.status, 405, "{method} {path}");
+                continue;
+            };
+            let described = operation["responses"].get(answer.status.to_string());
+            assert!(described.is_some(), "{method} {path}: {}", answer.status);
+            let reads = operation.get("requestBody").is_some();
+            assert_eq!(answer.status == 400, reads, "{method} {path}");
+        }
+    }
+    assert_eq!(server.client().get("/nowhere").await.status, 404);
+}
+
+/// A value that asks for something, of a type that the schema allows.
+fn asking(name: &str, schema: &Value) -> Value {
+    match schema["type"][0].as_str() {
+        Some("boolean") => json!(true),
+        Some("string") => json!("x"),
+        _ if name == "tool_choice" => json!("required"),
+        _ if schema.get("anyOf").is_some() => json!("x"),
+        _ => json!({"a": 1}),
+    }
+}
+
+#[tokio::test]
+async fn what_is_described_as_refused_is_refused() {
+    let server = start().await;
+    let document = server.client().get("/openapi.json").await.json();
+    let mut refused = 0;
+    for (path, mut body) in [
+        ("/generate", json!({"text": "a"})),
+        ("/v1/completions", json!({"prompt": "a"})),
+        (
+            "/v1/chat/completions",
+            json!({
+                "messages": [{"role": "user", "content": "a"}],
+                "tools": [{"type": "function", "function": {"name": "f"}}],
+            }),
+        ),
+    ] {
+        let content = &document["paths"][path]["post"]["requestBody"]["content"];
+        let schema = &content["application/json"]["schema"];
+        let inner = &schema["properties"]["sampling_params"]["anyOf"][0];
+        for (at, schema) in [("", schema), ("/sampling_params", inner)] {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            for (name, schema) in properties {
+                let about = schema["description"].as_str().expect("a description");
+                if !about.contains("Refused") {
+                    continue;
+                }
+                refused += 1;
+                if at == "/sampling_params" {
+                    body["sampling_params"] = json!({});
+                }
+                let place = body.pointer_mut(at).expect("a place");
+                place[name] = asking(name, schema);
+                let answer = server.client().post(path, &body).await;
+                let text = &answer.body;
+                assert_eq!(answer.status, 400, "{path} {name}: {text}");
+                assert!(text.contains(name), "{path} {name}: {text}");
+                assert!(text.contains("is not supported"), "{path} {name}: {text}");
+                body.pointer_mut(at).expect("a place")[name] = Value::Null;
+            }
+        }
+    }
+    assert!(refused > 20, "{refused}");
+}
+
+#[tokio::test]
+async fn errors_have_the_described_form() {
+    let server = start().await;
+    let document = server.client().get("/openapi.json").await.json();
+    let form = &document["components"]["schemas"]["OpenAiError"];
+    let answer = server.client().post("/v1/completions", &json!({})).await;
+    let error = answer.json();
+    let (found, said) = (members(&error), members(&form["properties"]));
+    assert!(found.keys().eq(said.keys()), "{error}");
+}
+
+#[tokio::test]
+async fn the_description_can_be_switched_off_and_wants_the_key_that_others_want() {
+    let off = Setup::with(|setup| setup.server.openapi = OpenApi::Off);
+    let server = off.start().await;
+    assert_eq!(server.client().get("/openapi.json").await.status, 404);
+    let locked = Setup::with(|setup| setup.server.api_key = Some("k".to_owned()));
+    let server = locked.start_with_key("k").await;
+    assert_eq!(server.client().get("/openapi.json").await.status, 401);
+    let document = server.client().with_key("k").get("/openapi.json").await;
+    let paths = &document.json()["paths"];
+    for (path, wanted) in [("/generate", true), ("/metrics", false), ("/health", false)] {
+        let operation = members(&paths[path]).values().next().expect("a method");
+        assert_eq!(operation.get("security").is_some(), wanted, "{path}");
+        let denied = operation["responses"].get("401");
+        assert_eq!(denied.is_some(), wanted, "{path}");
+    }
+}
