@@ -174,7 +174,11 @@ mod tests {
                 r#"{"top_p":"0.5"}"#,
                 "top_p: expected a number, got a string",
             ),
-            (r#"{"n":1.5}"#, "n: expected an integer, got a number"),
+            (r#"{"n":1.5}"#, "n: expected an integer, got a fraction"),
+            (
+                r#"{"n":9000000000000000000000}"#,
+                "n: expected an integer, got a number beyond 64 bits",
+            ),
             (r#"{"n":true}"#, "n: expected an integer, got a boolean"),
             (
                 r#"{"stream":1}"#,

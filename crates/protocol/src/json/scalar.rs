@@ -49,8 +49,15 @@ impl FromJson for i64 {
         match json {
             Json::Int(value) => Ok(value),
             Json::Large(_) => Ok(i64::MAX),
-            Json::Float(value) => whole(value)
-                .ok_or_else(|| ReadError::mismatch(Self::one(), &Json::Float(value), path)),
+            Json::Float(value) => whole(value).ok_or_else(|| ReadError::Type {
+                path: path.to_string(),
+                expected: Self::one(),
+                found: if value.fract() == 0.0 {
+                    "a number beyond 64 bits"
+                } else {
+                    "a fraction"
+                },
+            }),
             other => Err(ReadError::mismatch(Self::one(), &other, path)),
         }
     }
