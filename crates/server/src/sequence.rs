@@ -137,7 +137,7 @@ impl Sequence {
         if self.reporting.log == RequestLog::Summary {
             tracing::info!(
                 "Finish: rid={}, output_tokens={}, cached_tokens={}, finish_reason={}, e2e_latency={:.3}",
-                self.ticket.name(),
+                self.ticket.name().escape_debug(),
                 counts.completion_tokens,
                 counts.cached_tokens,
                 reason.word(),

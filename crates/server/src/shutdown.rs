@@ -83,6 +83,9 @@ pub(crate) async fn supervise(
     state.engine.drain();
     let open = state.admission.inside();
     tracing::info!("Gracefully exiting... Remaining number of requests {open}.");
+    if open > 0 {
+        tracing::info!("Waiting for them to end; a second signal exits at once.");
+    }
     let answered = async {
         tokio::select! {
             () = state.admission.empty() => {}
@@ -95,7 +98,11 @@ pub(crate) async fn supervise(
     };
     tokio::select! {
         () = answered => Ok(Stopped::Drained),
-        () = requests.reached(2) => Ok(Stopped::AtOnce),
+        () = requests.reached(2) => {
+            let open = state.admission.inside();
+            tracing::warn!("Exiting at once; requests that are cut off: {open}.");
+            Ok(Stopped::AtOnce)
+        }
         () = lost(state) => Err(ServerError::EngineLost),
     }
 }

@@ -100,7 +100,7 @@ fn begin(
     if state.config.request_log == RequestLog::Summary {
         tracing::info!(
             "Receive: rid={}, input_tokens={}, max_new_tokens={:?}, n={}",
-            generation.id,
+            generation.id.escape_debug(),
             prompt.len(),
             params.max_new_tokens,
             generation.sampling.choices,
