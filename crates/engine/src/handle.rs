@@ -181,7 +181,8 @@ impl EngineHandle {
         answer.await.unwrap_or(false)
     }
 
-    /// Records steps until `steps` have run or [`Self::stop_profile`] is called; resolves to a Chrome trace.
+    /// Records steps until `steps` have run, [`Self::stop_profile`] is called or a million spans are kept; resolves to a
+    /// Chrome trace.
     ///
     /// `None` when a recording runs already or the engine is gone.
     pub async fn profile(&self, steps: Option<u64>) -> Option<String> {

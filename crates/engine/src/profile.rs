@@ -18,6 +18,9 @@ pub(crate) enum Track {
 /// The first track of kernels; those that overlap are drawn on further ones.
 const KERNELS: usize = 3;
 
+/// A recording that nobody stops ends after so many spans: some hundred megabytes, hours of steps.
+const MOST_SPANS: usize = 1 << 20;
+
 struct Span {
     name: &'static str,
     track: Track,
@@ -45,7 +48,7 @@ impl Kernels {
 pub(crate) struct Profile {
     spans: Vec<Span>,
     began: Duration,
-    /// Steps still to be recorded; without a limit the recording lasts until it is stopped.
+    /// Steps still to be recorded; without a limit the recording lasts until it is stopped or full.
     steps_left: Option<u64>,
     kernels: Kernels,
     result: oneshot::Sender<String>,
@@ -89,6 +92,10 @@ impl Profile {
 
     /// Counts a step; true when it was the last one to record.
     pub(crate) fn step_done(&mut self) -> bool {
+        if self.spans.len() >= MOST_SPANS {
+            tracing::warn!("the recording of steps is full with {MOST_SPANS} spans and ends");
+            return true;
+        }
         let Some(left) = &mut self.steps_left else {
             return false;
         };
@@ -247,6 +254,19 @@ mod tests {
         );
         assert_eq!(drawn[1]["name"], "b\"<\n");
         assert_eq!(parsed["otherData"]["kernels"], "3 recorded, 2 dropped");
+    }
+
+    #[test]
+    fn a_recording_that_nobody_stops_ends_when_it_is_full() {
+        let (result, _trace) = oneshot::channel();
+        let kernels = Kernels(Err(NoTracer("not here".to_owned())));
+        let mut profile = Profile::begin(Duration::ZERO, None, kernels, result);
+        let mut step = || {
+            profile.span("step", Track::Steps, micros(1), micros(2), String::new());
+            profile.step_done()
+        };
+        assert!((1..MOST_SPANS).all(|_| !step()));
+        assert!(step());
     }
 
     #[test]
