@@ -34,10 +34,16 @@ const FLAGS: &[FlagSpec] = &[
     FlagSpec::text("run-name", "Copied into the result.").default(Preset::Text("default")),
     numbers(
         "batch-size",
-        "Requests in one batch; several are tried in turn.",
+        "Requests in one batch; several are tried in turn. 1 when not given.",
     ),
-    numbers("input-len", "Prompt tokens; several are tried in turn."),
-    numbers("output-len", "Output tokens; several are tried in turn."),
+    numbers(
+        "input-len",
+        "Prompt tokens; several are tried in turn. 1024 when not given.",
+    ),
+    numbers(
+        "output-len",
+        "Output tokens; several are tried in turn. 16 when not given.",
+    ),
     FlagSpec::float("temperature", "Sampling temperature.").default(Preset::Float(0.0)),
     FlagSpec::switch("return-logprob", "Ask for log-probabilities."),
     FlagSpec::integer("client-stream-interval", "Tokens between events.")
