@@ -1,5 +1,11 @@
 //! Plain tables for terminals.
 
+/// `1 run`, `5 runs`.
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{end}")
+}
+
 /// Lines of cells, aligned: numbers to the right, everything else to the left.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Columns {

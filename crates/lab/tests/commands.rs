@@ -121,7 +121,7 @@ fn a_gate_ends_as_it_decides() {
         3,
         "nothing was checked"
     );
-    assert_eq!(gate("nobody", &[]).0, 1);
+    assert_eq!(gate("nobody", &[]).0, 2);
     assert_eq!(gate("same", &["--max-regression", "lots"]).0, 2);
     assert_eq!(bench.lab(&["gate", "same"]).0, 2);
 }
@@ -147,4 +147,47 @@ fn a_regression_in_a_history_is_found() {
     let (code, _, err) = bench.lab(&["trend", "request_troughput"]);
     assert_eq!(code, 2);
     assert!(err.contains("did you mean request_throughput?"), "{err}");
+}
+
+#[test]
+fn a_mistyped_store_is_named_and_not_made() {
+    let bench = Bench::new();
+    for words in [
+        &["list"][..],
+        &["compare", "a", "b"],
+        &["report"],
+        &["trend", "request_throughput"],
+    ] {
+        let (code, _, err) = bench.lab(words);
+        assert_eq!(code, 2, "{words:?}: {err}");
+        assert!(err.contains("there is no store in"), "{words:?}: {err}");
+        assert!(!bench.path("store").exists());
+    }
+}
+
+#[test]
+fn a_run_is_not_held_against_itself() {
+    let bench = Bench::new();
+    bench.write("log.txt", &log(&[("plain", &[1.0, 2.0])]));
+    bench.lab(&["import", "log.txt"]);
+    for words in [
+        &["compare", "plain", "plain"][..],
+        &["gate", "plain", "--baseline", "plain"],
+    ] {
+        let (code, _, err) = bench.lab(words);
+        assert_eq!(code, 2, "{err}");
+        assert!(err.contains("is in both arms"), "{err}");
+    }
+}
+
+#[test]
+fn a_text_without_results_is_told() {
+    let bench = Bench::new();
+    bench.write("letter.txt", "nothing was measured here");
+    let (code, _, err) = bench.lab(&["import", "letter.txt"]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("letter.txt: no table and no result line"),
+        "{err}"
+    );
 }

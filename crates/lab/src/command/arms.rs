@@ -29,6 +29,18 @@ pub(super) fn arm(store: &Store, text: &str, load: Option<&str>) -> Result<Vec<E
     }
 }
 
+/// Refuses arms that share runs: a run cannot be held against itself.
+pub(super) fn apart(first: &[Evidence], second: &[Evidence]) -> Result<(), Failure> {
+    let both = |one: &&Evidence| second.iter().any(|other| other.run.id == one.run.id);
+    match first.iter().find(both) {
+        None => Ok(()),
+        Some(shared) => Err(Failure::Usage(format!(
+            "run {} is in both arms; choose runs that differ, for instance by session=NAME",
+            shared.run.short_id()
+        ))),
+    }
+}
+
 /// The metrics that were asked for; `all` is every metric that is good or bad.
 pub(super) fn metrics(parsed: &Parsed) -> Result<Vec<&'static Metric>, Failure> {
     let names = parsed.list("metric").unwrap_or_default();
@@ -42,8 +54,11 @@ pub(super) fn metrics(parsed: &Parsed) -> Result<Vec<&'static Metric>, Failure> 
 /// The metric of this name.
 pub(super) fn metric(name: &str) -> Result<&'static Metric, Failure> {
     Metric::named(name).ok_or_else(|| {
-        let hint = Metric::nearest(name).map(|near| format!("; did you mean {near}?"));
-        let hint = hint.unwrap_or_default();
+        let names = || METRICS.iter().map(|metric| metric.name).collect::<Vec<_>>();
+        let hint = Metric::nearest(name).map_or_else(
+            || format!("; there are {}", names().join(", ")),
+            |near| format!("; did you mean {near}?"),
+        );
         Failure::Usage(format!("there is no metric '{name}'{hint}"))
     })
 }

@@ -55,6 +55,7 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
     let load = parsed.text("load");
     let first = arms::arm(&store, &parsed.words()[0], load)?;
     let second = arms::arm(&store, &parsed.words()[1], load)?;
+    arms::apart(&first, &second)?;
     let metrics = arms::metrics(parsed)?;
     let manner = Manner {
         demands: Demands {

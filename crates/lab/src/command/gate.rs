@@ -47,6 +47,7 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
     let load = parsed.text("load");
     let baseline = arms::arm(&store, parsed.text("baseline").unwrap_or_default(), load)?;
     let candidate = arms::arm(&store, &parsed.words()[0], load)?;
+    arms::apart(&baseline, &candidate)?;
     let limit = share(parsed, "max-regression")?;
     let manner = Manner {
         demands: Demands {

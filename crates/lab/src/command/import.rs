@@ -5,7 +5,7 @@ use std::path::Path;
 
 use flags::{Command, Group, Parsed, Positional, Takes};
 
-use super::{Console, Failure, STORE, count_of_runs, open_store};
+use super::{Console, Failure, STORE, count_of_runs, make_store};
 use crate::import;
 use crate::store::{Added, Parcel};
 
@@ -13,7 +13,8 @@ pub(super) const COMMAND: Command<'static> = Command {
     program: "peregrine lab import",
     about: "Reads results from texts into the store. Tables of bench_serving and of the LMDeploy \
             client, logs of a matrix runner, notebooks and reports with such tables, and result \
-            lines are understood; texts that were read before change nothing.",
+            lines are understood; texts that were read before change nothing. Ends with 1 when no run \
+            was found.",
     positionals: &[Positional {
         name: "FILE",
         takes: Takes::Some,
@@ -26,7 +27,7 @@ pub(super) const COMMAND: Command<'static> = Command {
 };
 
 pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Failure> {
-    let mut store = open_store(parsed)?;
+    let mut store = make_store(parsed)?;
     let (mut found_in_all, mut new_in_all) = (0, 0);
     for path in parsed.words().iter().map(Path::new) {
         let bytes = fs::read(path).map_err(|source| Failure::File {
@@ -47,6 +48,11 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
             new += usize::from(store.add(&parcel)? == Added::New);
         }
         console.say(&format!("{name}: {}, {new} new", count_of_runs(runs.len())));
+        if runs.is_empty() {
+            console.warn(&format!(
+                "{name}: no table and no result line was found in it"
+            ));
+        }
         found_in_all += runs.len();
         new_in_all += new;
     }
@@ -54,5 +60,5 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
         let found = count_of_runs(found_in_all);
         console.say(&format!("{found}, {new_in_all} new"));
     }
-    Ok(0)
+    Ok(u8::from(found_in_all == 0))
 }

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use flags::{Command, FlagError, FlagSpec, Parsed, Preset};
 
 use crate::Tokenizers;
+use crate::columns::counted;
 use crate::matrix::PlanError;
 use crate::store::{NotASelection, Store, StoreError};
 
@@ -80,6 +81,7 @@ impl Failure {
         match self {
             Self::Flags(error) => error.exit_code(),
             Self::Usage(_) | Self::Selection(_) | Self::Plan(_) => 2,
+            Self::Store(error) if error.is_mistyped() => 2,
             Self::Store(_) | Self::File { .. } => 1,
         }
     }
@@ -144,7 +146,14 @@ const ENTRIES: &[Entry] = &[
 const STORE: FlagSpec = FlagSpec::text("store", "The folder in which runs are kept.")
     .default(Preset::Text("peregrine-lab"));
 
+/// The store, to look into.
 fn open_store(parsed: &Parsed) -> Result<Store, Failure> {
+    let folder = parsed.text("store").unwrap_or("peregrine-lab");
+    Ok(Store::existing(folder.as_ref())?)
+}
+
+/// The store, to put runs into.
+fn make_store(parsed: &Parsed) -> Result<Store, Failure> {
     let folder = parsed.text("store").unwrap_or("peregrine-lab");
     Ok(Store::open(folder.as_ref())?)
 }
@@ -168,7 +177,8 @@ pub(crate) fn main(args: &[String], console: &mut Console<'_>) -> u8 {
             .map(|name| format!("; did you mean {name}?"))
             .unwrap_or_default();
         console.warn(&format!(
-            "peregrine lab: error: unknown command '{name}'{hint}"
+            "usage: peregrine lab COMMAND [options]\nperegrine lab: error: unknown command \
+             '{name}'{hint} (`peregrine lab --help` lists them)"
         ));
         return 2;
     };
@@ -196,7 +206,8 @@ fn tell(failure: &Failure, entry: &Entry, console: &mut Console<'_>) {
 fn help() -> String {
     let mut lines = vec!["usage: peregrine lab COMMAND [options]\n\ncommands:".to_owned()];
     for entry in ENTRIES {
-        let purpose = entry.command.about.split('.').next().unwrap_or_default();
+        let purpose = entry.command.about.split(['.', ':']).next();
+        let purpose = purpose.unwrap_or_default();
         lines.push(format!("  {:<8} {purpose}", entry.name));
     }
     lines.push("\n`peregrine lab COMMAND --help` lists the options of a command.\n".to_owned());
@@ -205,10 +216,7 @@ fn help() -> String {
 
 /// `1 run`, `5 runs`.
 fn count_of_runs(count: usize) -> String {
-    match count {
-        1 => "1 run".to_owned(),
-        _ => format!("{count} runs"),
-    }
+    counted(count, "run")
 }
 
 /// A share such as `3%` or `0.03`.
@@ -223,5 +231,8 @@ fn share(parsed: &Parsed, name: &str) -> Result<f64, Failure> {
         None => text.trim().parse().ok(),
     };
     let proper = number.filter(|share| (0.0..1.0).contains(share));
-    proper.ok_or_else(|| Failure::Usage(format!("--{name} is a share such as 3%, got '{text}'")))
+    proper.ok_or_else(|| {
+        let wanted = "a share such as 3%, at least 0% and below 100%";
+        Failure::Usage(format!("--{name} is {wanted}, got '{text}'"))
+    })
 }

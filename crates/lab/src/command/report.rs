@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flags::{Command, FlagSpec, Group, Parsed, Positional, Preset, Takes};
 
-use super::{Console, Failure, STORE, arms, open_store};
+use super::{Console, Failure, STORE, arms, count_of_runs, open_store};
 use crate::compare::Manner;
 use crate::report::{Report, html, markdown};
 use crate::store::{Selection, write_whole};
@@ -64,11 +64,8 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
             path: path.to_owned(),
             source,
         })?;
-        console.say(&format!(
-            "{}: {} runs",
-            path.display(),
-            report.evidence.len()
-        ));
+        let runs = count_of_runs(report.evidence.len());
+        console.say(&format!("{}: {runs}", path.display()));
     }
     Ok(0)
 }

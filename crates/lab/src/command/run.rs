@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use flags::{Command, FlagSpec, Group, Parsed, Positional, Preset, Takes};
 
-use super::{Console, Failure, STORE, compare, open_store};
-use crate::columns::Columns;
+use super::{Console, Failure, STORE, compare, make_store};
+use crate::columns::{Columns, counted};
 use crate::compare::{Manner, compare as compare_arms};
 use crate::finding::Finding;
 use crate::interrupt::Interrupt;
@@ -66,7 +66,7 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
     })?;
     let plan = Plan::parse(&text)?;
     let metrics = super::arms::metrics(parsed)?;
-    let mut store = open_store(parsed)?;
+    let mut store = make_store(parsed)?;
     let all = cells(&plan);
     if parsed.switch("retry-failed")
         && let Some(session) = Session::latest(&store, &text)
@@ -227,14 +227,15 @@ fn dry_run(
     console.show(&table.text());
     let expected = Expectation::of(plan, pending, &runs);
     let limit = length(plan.time_limit.as_secs_f64());
-    let unknown = match expected.unknown {
-        0 => String::new(),
-        count => format!(
-            " and {count} of which nothing is known yet (at most {limit} each, plus their starts)"
-        ),
-    };
-    let known = length(expected.seconds);
-    console.say(&format!("{} cells, about {known}{unknown}", pending.len()));
+    let known =
+        (expected.unknown < pending.len()).then(|| format!("about {}", length(expected.seconds)));
+    let unknown = (expected.unknown > 0).then(|| {
+        let count = expected.unknown;
+        format!("{count} of which nothing is known yet (at most {limit} each, plus their starts)")
+    });
+    let expected: Vec<String> = known.into_iter().chain(unknown).collect();
+    let cells = counted(pending.len(), "cell");
+    console.say(&format!("{cells}, {}", expected.join(" and ")));
     Ok(0)
 }
 
@@ -250,7 +251,10 @@ fn conclude(
         count => format!(", {count} failed"),
     };
     let (name, finished) = (&session.name, summary.finished);
-    console.say(&format!("{name}: {finished} cells done{failed}"));
+    console.say(&format!(
+        "{name}: {} done{failed}",
+        counted(finished, "cell")
+    ));
     if summary.interrupted {
         console.say("interrupted; the same command goes on from here");
         return Ok(130);

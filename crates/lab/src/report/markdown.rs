@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Report, accelerators};
+use crate::columns::counted;
 use crate::metric::{Metric, written};
 use crate::run::{Outcome, Run};
 use crate::statistics::{mean, standard_deviation};
@@ -40,11 +41,11 @@ pub(crate) fn markdown(report: &Report, whole: bool) -> String {
         String::new()
     };
     out.line(&format!(
-        "{} runs{failures} of {} subjects under {} loads. Made {} from the store; every number is that \
+        "{}{failures} of {} under {}. Made {} from the store; every number is that \
          of the runs named beside it.\n",
-        report.evidence.len(),
-        report.subjects.len(),
-        report.loads.len(),
+        counted(report.evidence.len(), "run"),
+        counted(report.subjects.len(), "subject"),
+        counted(report.loads.len(), "load"),
         report.made
     ));
     contents(report, &mut out);

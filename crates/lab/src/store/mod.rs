@@ -33,6 +33,12 @@ pub enum StoreError {
         /// What the system said.
         source: io::Error,
     },
+    /// There is none where one is to be read.
+    #[error("there is no store in {}: `lab run` and `lab import` make one, --store names another", root.display())]
+    Absent {
+        /// The folder.
+        root: PathBuf,
+    },
     /// A file that is not what it should be.
     #[error("{} is damaged: {source}", path.display())]
     Damaged {
@@ -58,6 +64,16 @@ pub enum StoreError {
         /// Some of what fits.
         candidates: Vec<String>,
     },
+}
+
+impl StoreError {
+    /// Whether another command line would have done, as nothing is wrong with the store.
+    pub(crate) fn is_mistyped(&self) -> bool {
+        matches!(
+            self,
+            Self::Absent { .. } | Self::Unknown { .. } | Self::Ambiguous { .. }
+        )
+    }
 }
 
 /// A run on its way into the store.
@@ -90,6 +106,15 @@ pub struct Store {
 }
 
 impl Store {
+    /// Opens a store that is there; a mistyped folder is not made into one.
+    pub fn existing(root: &Path) -> Result<Self, StoreError> {
+        if !root.join("runs").is_dir() {
+            let root = root.to_owned();
+            return Err(StoreError::Absent { root });
+        }
+        Self::open(root)
+    }
+
     /// Opens the store in a folder, which is made if it is not there.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let runs = root.join("runs");
