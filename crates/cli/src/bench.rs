@@ -14,6 +14,7 @@ use crate::env::Env;
 use crate::failure::Failure;
 use crate::language::gguf_text;
 use crate::obtain::{Wanted, obtain};
+use crate::print::print;
 
 const HELP: &str = "usage: peregrine bench COMMAND [options]\n\ncommands:\n  serving    put a load on a server \
                     and measure it (arguments of sglang.bench_serving)\n  one-batch  the latency of one batch of \
@@ -30,17 +31,10 @@ const COMMANDS: &[(&str, Command)] = &[
 ];
 
 /// Runs the command.
-#[expect(clippy::print_stdout, reason = "help is what was asked for")]
 pub(crate) fn run(words: &[String], env: &Env) -> Result<(), Failure> {
     match words.split_first() {
-        None => {
-            print!("{HELP}");
-            Ok(())
-        }
-        Some((word, _)) if word == "-h" || word == "--help" => {
-            print!("{HELP}");
-            Ok(())
-        }
+        None => print(HELP),
+        Some((word, _)) if matches!(word.as_str(), "help" | "-h" | "--help") => print(HELP),
         Some((word, rest)) => {
             let Some((_, command)) = COMMANDS.iter().find(|(name, _)| name == word) else {
                 let names: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();

@@ -1,5 +1,7 @@
 //! From the words a person typed to a subcommand, Python spellings included.
 
+use std::ffi::OsString;
+
 use crate::failure::Failure;
 
 /// The commands and what each is for.
@@ -16,6 +18,32 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("version", "print the version"),
 ];
 
+/// Variables of the environment that somebody may want to set.
+const VARIABLES: &[(&str, &str)] = &[
+    (
+        "PEREGRINE_MODELS",
+        "folder of pulled models; XDG_CACHE_HOME's or ~/.cache's peregrine/models otherwise",
+    ),
+    (
+        "PEREGRINE_LOG",
+        "what is logged, such as server=debug,info; wins over --log-level",
+    ),
+    ("HF_ENDPOINT", "a mirror of the model hub"),
+    ("HF_TOKEN", "the key to models that are not public"),
+    (
+        "HF_HUB_OFFLINE",
+        "1 takes hub models from the cache alone (HF_HUB_CACHE, HF_HOME)",
+    ),
+    (
+        "OPENAI_API_KEY",
+        "the key that benchmarks send; API_KEY when it is not set",
+    ),
+    (
+        "CUDA_HOME",
+        "a CUDA toolkit, where its libraries are not found by themselves",
+    ),
+];
+
 /// Python modules that people paste, and the command each stands for.
 const MODULES: &[(&str, &[&str])] = &[
     ("sglang.launch_server", &["serve"]),
@@ -23,6 +51,18 @@ const MODULES: &[(&str, &[&str])] = &[
     ("sglang.bench_serving", &["bench", "serving"]),
     ("sglang.benchmark.serving", &["bench", "serving"]),
 ];
+
+/// The words as text, which everything that we take is.
+pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Result<Vec<String>, Failure> {
+    let text = |word: OsString| {
+        word.into_string().map_err(|word| Failure::Usage {
+            usage: "usage: peregrine COMMAND [options]".to_owned(),
+            program: "peregrine",
+            error: anyhow::anyhow!("the argument '{}' is not UTF-8", word.display()),
+        })
+    };
+    given.map(text).collect()
+}
 
 /// Splits off the command's name. `python3 -m sglang.launch_server …`, the same from `-m` on, and
 /// `sglang serve …` are understood.
@@ -90,6 +130,10 @@ pub(crate) fn help() -> String {
     let mut text = String::from("usage: peregrine COMMAND [options]\n\ncommands:\n");
     for (name, purpose) in COMMANDS {
         let _ = writeln!(text, "  {name:<10} {purpose}");
+    }
+    text += "\nenvironment:\n";
+    for (name, meaning) in VARIABLES {
+        let _ = writeln!(text, "  {name:<16} {meaning}");
     }
     text + "\n`peregrine COMMAND --help` lists the options of a command.\n"
 }

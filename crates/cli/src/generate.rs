@@ -1,6 +1,6 @@
 //! `peregrine generate`: one text continued in the terminal.
 
-use std::io::{IsTerminal as _, Write as _, stderr, stdout};
+use std::io::{self, IsTerminal as _, Write as _, stderr, stdout};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::language::Language;
 use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
+use crate::print::unless_gone;
 use crate::start::{self, Started};
 
 pub(crate) const COMMAND: ServerCommand = ServerCommand {
@@ -87,6 +88,9 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     let stops = args.parsed.list("stop").unwrap_or_default();
     let stops = StopStrings::new(stops.into_iter().map(str::to_owned).collect(), false);
     let done = runtime.block_on(stream(&started.engine, language, request, stops));
+    let done = done.or_else(|error| {
+        unless_gone(Err(error.downcast::<io::Error>()?)).context("cannot write to standard output")
+    });
     let ended = started.thread.stop().context("the engine broke");
     done.and(ended).map_err(Failure::Broken)
 }
@@ -191,11 +195,9 @@ async fn stream(
     Ok(())
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "a remark for the person at the terminal"
-)]
+/// A remark for the person at the terminal.
 fn report(tokens: usize, wait: f64, seconds: f64) {
     let rate = tokens.saturating_sub(1) as f64 / seconds.max(1e-9);
-    eprintln!("[{tokens} tokens, first after {wait:.2} s, then {rate:.1} a second]");
+    let line = format!("[{tokens} tokens, first after {wait:.2} s, then {rate:.1} a second]");
+    let _ = writeln!(stderr(), "{line}");
 }

@@ -14,6 +14,7 @@ use crate::launch::{ConfigError, Launch};
 use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
 use crate::opened::Opened;
+use crate::print::print;
 use crate::progress::size;
 use crate::start::{load_format, plan_on, quantization};
 
@@ -33,10 +34,6 @@ pub(crate) const COMMAND: ServerCommand = ServerCommand {
 };
 
 /// Runs the command.
-#[expect(
-    clippy::print_stdout,
-    reason = "the description is what the command is for"
-)]
 pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     let levels = Levels {
         all: "warning",
@@ -64,14 +61,13 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     text += &describe(&opened.spec, &inventory);
     text += &describe_device(&info);
     match plan {
-        Ok(plan) => print!("{text}{}", describe_plan(&plan)),
+        Ok(plan) => print(&(text + &describe_plan(&plan))),
         Err(error @ ConfigError::NoRoom(_)) => {
-            println!("{text}fits          no: {error}");
-            return Err(Failure::Told(1));
+            print(&format!("{text}fits          no: {error}\n"))?;
+            Err(Failure::Told(1))
         }
-        Err(error) => return Err(Failure::Config(error.into())),
+        Err(error) => Err(Failure::Config(error.into())),
     }
-    Ok(())
 }
 
 /// The device with another amount of memory.

@@ -24,6 +24,29 @@ pub(crate) struct Language {
 }
 
 impl Language {
+    /// Says before minutes of loading weights that a file which [`Self::load`] needs is not there.
+    pub(crate) fn look(
+        parsed: &Parsed,
+        model: &Path,
+        weights: Option<&Checkpoint>,
+    ) -> anyhow::Result<()> {
+        if let Some(given) = parsed.text("chat-template") {
+            template_text(given)?;
+        }
+        let path = parsed.text("tokenizer-path").map(Path::new);
+        if path.is_none() && matches!(weights, Some(Checkpoint::Gguf(_))) {
+            return Ok(());
+        }
+        let path = path.unwrap_or(model);
+        let file = if path.is_dir() {
+            path.join("tokenizer.json")
+        } else {
+            path.to_owned()
+        };
+        let seen = fs::metadata(&file).with_context(|| format!("cannot read {}", file.display()));
+        seen.map(drop).with_context(|| advice(path))
+    }
+
     /// Loads it from `--tokenizer-path`, else from the model; `--chat-template` replaces the template.
     pub(crate) fn load(
         parsed: &Parsed,
@@ -68,14 +91,16 @@ fn is_gguf(path: &Path) -> bool {
         .is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
 }
 
+fn advice(path: &Path) -> String {
+    format!(
+        "no tokenizer at {}; give one with --tokenizer-path, or serve token ids with --skip-tokenizer-init",
+        path.display()
+    )
+}
+
 /// A folder of a model, a folder with a tokenizer alone, or a tokenizer.json.
 fn from_folder(path: &Path) -> anyhow::Result<Parts> {
-    let advice = || {
-        format!(
-            "no tokenizer at {}; give one with --tokenizer-path, or serve token ids with --skip-tokenizer-init",
-            path.display()
-        )
-    };
+    let advice = || advice(path);
     if path.is_file() {
         let bytes = fs::read(path).with_context(advice)?;
         let tokenizer = Tokenizer::from_tokenizer_json(&bytes).with_context(advice)?;

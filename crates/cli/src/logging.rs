@@ -29,6 +29,8 @@ pub(crate) fn start(levels: Levels<'_>) -> anyhow::Result<()> {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
+        // Told on standard error, which panics when that is what failed: a full disk, a reader that is gone.
+        .log_internal_errors(false)
         .event_format(Line)
         .finish();
     // A second start in one process keeps the first: tests run several commands.

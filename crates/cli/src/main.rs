@@ -17,21 +17,26 @@ mod logging;
 mod obtain;
 mod opened;
 mod parsers;
+mod print;
 mod progress;
 mod pull;
 mod serve;
 mod start;
 
+use std::io::{Write as _, stderr};
 use std::process::ExitCode;
 
 use self::args::{ServerArgs, ServerCommand};
 use self::env::Env;
 use self::failure::{Failure, usage};
+use self::print::print;
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let (command, words) = command_line::split(&words);
-    match run(command.as_deref(), &words) {
+    let done = command_line::words(std::env::args_os().skip(1)).and_then(|words| {
+        let (command, words) = command_line::split(&words);
+        run(command.as_deref(), &words)
+    });
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             complain(&failure);
@@ -40,20 +45,12 @@ fn main() -> ExitCode {
     }
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "help and version are what was asked for"
-)]
 fn run(command: Option<&str>, words: &[String]) -> Result<(), Failure> {
     let env = Env::read();
     match command {
-        None | Some("help" | "-h" | "--help") => {
-            print!("{}", command_line::help());
-            Ok(())
-        }
+        None | Some("help" | "-h" | "--help") => print(&command_line::help()),
         Some("version" | "--version" | "-V") => {
-            println!("peregrine {}", env!("CARGO_PKG_VERSION"));
-            Ok(())
+            print(concat!("peregrine ", env!("CARGO_PKG_VERSION"), "\n"))
         }
         Some("generate") => with_args(generate::COMMAND, words, |args| generate::run(args, &env)),
         Some("inspect") => with_args(inspect::COMMAND, words, |args| inspect::run(args, &env)),
@@ -69,7 +66,6 @@ fn run(command: Option<&str>, words: &[String]) -> Result<(), Failure> {
 }
 
 /// Parses the server's flags and runs, unless help was asked for.
-#[expect(clippy::print_stdout, reason = "help is what was asked for")]
 fn with_args(
     command: ServerCommand,
     words: &[String],
@@ -77,23 +73,22 @@ fn with_args(
 ) -> Result<(), Failure> {
     // before anything is required, as `--help` is
     if words.iter().any(|word| word == "--help-all") {
-        print!("{}", command.help(true));
-        return Ok(());
+        return print(&command.help(true));
     }
     match command.parse(words) {
         Ok(args) => then(&args),
         Err(error) => {
             if error.is_help() {
-                print!("{}", command.help(false));
+                return print(&command.help(false));
             }
             usage(error, command.usage(), command.program)
         }
     }
 }
 
-#[expect(clippy::print_stderr, reason = "this is where mistakes are told")]
 fn complain(failure: &Failure) {
     if let Some(message) = failure.message() {
-        eprintln!("{message}");
+        // The exit code says it too, should nobody read this.
+        let _ = writeln!(stderr(), "{message}");
     }
 }

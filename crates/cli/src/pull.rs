@@ -7,6 +7,7 @@ use crate::env::Env;
 use crate::failure::{Failure, usage};
 use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
+use crate::print::print;
 
 const COMMAND: Command<'static> = Command {
     program: "peregrine pull",
@@ -20,7 +21,10 @@ const COMMAND: Command<'static> = Command {
     groups: &[Group {
         title: "options",
         flags: &[
-            FlagSpec::text("model-store", "Folder that holds pulled models."),
+            FlagSpec::text(
+                "model-store",
+                "Folder that holds pulled models; ~/.cache/peregrine/models when not given.",
+            ),
             FlagSpec::text("revision", "Branch, tag or commit of a hub model."),
             FlagSpec::text("download-dir", "Cache folder for hub downloads."),
             FlagSpec::switch("again", "Fetch and check it even if it is already here."),
@@ -29,16 +33,12 @@ const COMMAND: Command<'static> = Command {
 };
 
 /// Runs the command.
-#[expect(
-    clippy::print_stdout,
-    reason = "help and the path are what the command is for"
-)]
 pub(crate) fn run(words: &[String], env: &Env) -> Result<(), Failure> {
     let parsed = match COMMAND.parse(words) {
         Ok(parsed) => parsed,
         Err(error) => {
             if error.exit_code() == 0 {
-                print!("{}", COMMAND.help());
+                return print(&COMMAND.help());
             }
             return usage(error.into(), COMMAND.usage(), COMMAND.program);
         }
@@ -61,6 +61,5 @@ pub(crate) fn run(words: &[String], env: &Env) -> Result<(), Failure> {
     let model = obtain(wanted, env)
         .context("cannot pull the model")
         .map_err(Failure::Config)?;
-    println!("{}", model.path.display());
-    Ok(())
+    print(&format!("{}\n", model.path.display()))
 }

@@ -15,6 +15,7 @@ use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
 use crate::opened::Opened;
 use crate::parsers::Parsers;
+use crate::print::print;
 use crate::start::{Started, load_format, plan_on, quantization, start};
 
 pub(crate) const COMMAND: ServerCommand = ServerCommand {
@@ -54,13 +55,12 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     let local =
         obtain(Wanted::from(parsed, word(parsed)), env).map_err(|e| Failure::Config(e.into()))?;
     if parsed.switch("show-config") {
-        return show(args, &local, env).map_err(Failure::Config);
+        return print(&resolved(args, &local, env).map_err(Failure::Config)?);
     }
-    let address = Address::of(parsed).map_err(Failure::Config)?;
+    let front = Front::of(parsed).map_err(Failure::Config)?;
     tracing::info!("server_args=ServerArgs{}", echo(args, &local));
     let started = start(args, &local, env).map_err(Failure::Config)?;
-    let mut config =
-        server_config(args, env, &local, &started, address).map_err(Failure::Config)?;
+    let mut config = server_config(args, env, &local, &started, front);
     let notices = args
         .notices
         .iter()
@@ -89,9 +89,8 @@ fn serve(config: ServerConfig, started: Started, parsers: &Parsers) -> anyhow::R
     }
 }
 
-/// Prints what would be served, and how.
-#[expect(clippy::print_stdout, reason = "the table is what was asked for")]
-fn show(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<()> {
+/// What would be served, and how.
+fn resolved(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<String> {
     let opened = Opened::open(&local.path, load_format(args), quantization(args))?;
     let device = device::open(&args.parsed, env)?;
     let weights = opened.inventory(device.as_ref()).device_bytes;
@@ -99,17 +98,19 @@ fn show(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<()> 
     for notice in &launch.notices {
         tracing::warn!("{notice}");
     }
-    print!("{}", table(&launch.values));
-    Ok(())
+    Ok(table(&launch.values))
 }
 
-/// Where to listen; taken for a moment, so that a busy port is known before minutes of loading.
-struct Address {
+/// What the flags alone say about serving; checked before minutes of loading.
+struct Front {
     host: String,
     port: u16,
+    stream_interval: usize,
+    preferred_sampling_params: Option<serde_json::Value>,
 }
 
-impl Address {
+impl Front {
+    /// The address is taken for a moment, to see whether it is free.
     fn of(parsed: &Parsed) -> anyhow::Result<Self> {
         let host = parsed.text("host").unwrap_or("127.0.0.1").to_owned();
         let number = parsed.integer("port").unwrap_or(30000);
@@ -121,7 +122,23 @@ impl Address {
         std::net::TcpListener::bind((host.as_str(), port)).with_context(|| {
             format!("cannot listen on {host}:{port}; choose another --host or --port")
         })?;
-        Ok(Self { host, port })
+        let interval = parsed.integer("stream-interval").unwrap_or(1);
+        let stream_interval = usize::try_from(interval).ok().filter(|&tokens| tokens > 0);
+        let preferred = parsed
+            .text("preferred-sampling-params")
+            .map(serde_json::from_str);
+        Ok(Self {
+            host,
+            port,
+            stream_interval: stream_interval.ok_or_else(|| ConfigError::OutOfRange {
+                flag: "--stream-interval",
+                value: interval.to_string(),
+                range: "at least 1",
+            })?,
+            preferred_sampling_params: preferred
+                .transpose()
+                .context("--preferred-sampling-params is not JSON")?,
+        })
     }
 }
 
@@ -161,32 +178,21 @@ fn server_config(
     env: &Env,
     local: &LocalModel,
     started: &Started,
-    address: Address,
-) -> anyhow::Result<ServerConfig> {
+    front: Front,
+) -> ServerConfig {
     let parsed = &args.parsed;
     let language = started.language.as_ref();
     let authors = parsed.text("sampling-defaults") == Some("model");
     let defaults = language
         .filter(|_| authors)
         .map(|language| language.sampling.clone());
-    let interval = parsed.integer("stream-interval").unwrap_or(1);
-    Ok(ServerConfig {
-        host: address.host,
-        port: address.port,
+    ServerConfig {
+        host: front.host,
+        port: front.port,
         api_key: parsed.text("api-key").map(str::to_owned),
         served_model_name: served_model_name(parsed, local).to_owned(),
-        model: model_facts(parsed, local, started)?,
-        stream_interval: usize::try_from(interval)
-            .ok()
-            .filter(|&tokens| tokens > 0)
-            .ok_or_else(|| {
-                let range = "at least 1";
-                ConfigError::OutOfRange {
-                    flag: "--stream-interval",
-                    value: interval.to_string(),
-                    range,
-                }
-            })?,
+        model: model_facts(parsed, local, started, front.preferred_sampling_params),
+        stream_interval: front.stream_interval,
         native_stream: native_stream(parsed),
         sampling_defaults: defaults.unwrap_or_default(),
         metrics: parsed.switch("enable-metrics"),
@@ -208,22 +214,20 @@ fn server_config(
         memory_usage: memory_usage(started),
         start_times: started.times,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-    })
+    }
 }
 
 fn model_facts(
     parsed: &Parsed,
     local: &LocalModel,
     started: &Started,
-) -> anyhow::Result<server::ModelFacts> {
-    let preferred = parsed
-        .text("preferred-sampling-params")
-        .map(serde_json::from_str);
+    preferred_sampling_params: Option<serde_json::Value>,
+) -> server::ModelFacts {
     let tokenizer = started
         .language
         .as_ref()
         .map_or(&local.path, |language| &language.path);
-    Ok(server::ModelFacts {
+    server::ModelFacts {
         model_path: local.path.display().to_string(),
         tokenizer_path: tokenizer.display().to_string(),
         model_type: Some(started.spec.model_type.to_owned()),
@@ -232,10 +236,8 @@ fn model_facts(
             .text("weight-version")
             .unwrap_or("default")
             .to_owned(),
-        preferred_sampling_params: preferred
-            .transpose()
-            .context("--preferred-sampling-params is not JSON")?,
-    })
+        preferred_sampling_params,
+    }
 }
 
 fn native_stream(parsed: &Parsed) -> NativeStream {

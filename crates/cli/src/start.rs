@@ -138,8 +138,11 @@ fn load(
     env: &Env,
 ) -> anyhow::Result<Loaded> {
     let checkpoint = opened.checkpoint();
+    let with_text = !args.parsed.switch("skip-tokenizer-init");
+    if with_text {
+        Language::look(&args.parsed, &local.path, checkpoint)?;
+    }
     std::thread::scope(|scope| {
-        let with_text = !args.parsed.switch("skip-tokenizer-init");
         let language = with_text
             .then(|| scope.spawn(|| Language::load(&args.parsed, &local.path, checkpoint)));
         let device = device::open(&args.parsed, env)?;

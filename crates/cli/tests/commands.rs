@@ -214,3 +214,77 @@ fn the_real_model_answers_in_the_terminal() {
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("Paris"), "{out}");
 }
+
+#[test]
+fn a_reader_that_goes_away_is_no_mistake_and_a_full_disk_is_one() {
+    let home = tempfile::tempdir().unwrap();
+    let model = tiny("llama-tied");
+    for args in [
+        &["inspect", model.to_str().unwrap()][..],
+        &["serve", "--help"],
+        &["bench"],
+        &["version"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let (code, _, err) = parts(&command(args, home.path()).stdout(writer).output().unwrap());
+        assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let (code, _, err) = parts(
+            &command(args, home.path())
+                .stdout(full.unwrap())
+                .output()
+                .unwrap(),
+        );
+        assert_eq!(code, 1, "{args:?}");
+        assert!(
+            err.starts_with("error: cannot write to standard output"),
+            "{err}"
+        );
+    }
+}
+
+#[test]
+fn an_argument_that_is_no_text_is_named() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let home = tempfile::tempdir().unwrap();
+    let mut serve = command(&["serve"], home.path());
+    let output = serve.arg(std::ffi::OsStr::from_bytes(b"a\xff")).output();
+    let (code, _, err) = parts(&output.unwrap());
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("the argument 'a\u{fffd}' is not UTF-8"),
+        "{err}"
+    );
+}
+
+#[test]
+fn what_flags_alone_say_is_checked_before_weights_are_loaded() {
+    let model = tiny("llama-tied");
+    let cases: [(&[&str], &str); 5] = [
+        (
+            &["--stream-interval", "0"],
+            "--stream-interval is 0, it must be at least 1",
+        ),
+        (
+            &["--preferred-sampling-params", "{x"],
+            "--preferred-sampling-params is not JSON",
+        ),
+        (&[], "no tokenizer at"),
+        (
+            &["--tokenizer-path", "/no/such"],
+            "no tokenizer at /no/such",
+        ),
+        (
+            &["--chat-template", "/no/such"],
+            "--chat-template /no/such is neither a file nor",
+        ),
+    ];
+    for (args, expected) in cases {
+        let (code, _, err) =
+            peregrine(&[&["serve", model.to_str().unwrap(), "--port", "0"], args].concat());
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(err.contains(expected), "{args:?}: {err}");
+        assert!(!err.contains("Load weight begin"), "{args:?}: {err}");
+    }
+}

@@ -19,7 +19,8 @@ fn tiny(name: &str) -> PathBuf {
 /// A server on a free port; stopped when dropped.
 struct Server {
     child: Child,
-    log: BufReader<ChildStderr>,
+    /// Taken by a test that does not read it any more.
+    log: Option<BufReader<ChildStderr>>,
     lines: Vec<String>,
     address: String,
     _home: TempDir,
@@ -35,7 +36,7 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
+        let log = Some(BufReader::new(child.stderr.take().unwrap()));
         let (lines, address) = (Vec::new(), String::new());
         let mut server = Self {
             child,
@@ -57,7 +58,7 @@ impl Server {
     fn wait_for(&mut self, marker: &str) -> String {
         loop {
             let mut line = String::new();
-            let read = self.log.read_line(&mut line).unwrap();
+            let read = self.log.as_mut().unwrap().read_line(&mut line).unwrap();
             assert!(
                 read > 0,
                 "the log ended before {marker:?}:\n{}",
@@ -99,7 +100,9 @@ impl Server {
             .unwrap();
         assert!(told.success());
         let mut rest = String::new();
-        self.log.read_to_string(&mut rest).unwrap();
+        if let Some(log) = &mut self.log {
+            log.read_to_string(&mut rest).unwrap();
+        }
         (
             self.child.wait().unwrap().code(),
             self.lines.concat() + &rest,
@@ -125,6 +128,19 @@ fn command(home: &Path) -> Command {
 
 fn greedy(tokens: u32) -> Value {
     json!({"temperature": 0, "max_new_tokens": tokens, "ignore_eos": true})
+}
+
+#[test]
+fn a_server_whose_log_nobody_reads_any_more_goes_on() {
+    let model = tiny("llama-gqa2");
+    let model = ["serve", "--model-path", model.to_str().unwrap()];
+    let mut server = Server::start(&model, &["--skip-tokenizer-init"]);
+    drop(server.log.take());
+    let request = json!({"input_ids": [1, 2, 3], "sampling_params": greedy(5)});
+    for _ in 0..2 {
+        assert_eq!(server.ask("POST", "/generate", &request).0, 200);
+    }
+    assert_eq!(server.stop().0, Some(0));
 }
 
 #[test]

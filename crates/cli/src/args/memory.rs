@@ -11,13 +11,16 @@ const NO_SAVER: &str = "device memory is held for as long as the server runs";
 pub(super) const ENTRIES: &[Entry] = &[
     honoured(FlagSpec::float(
         "mem-fraction-static",
-        "Share of the device's memory for weights and KV cache.",
+        "Share of the device's memory for weights and KV cache, above 0 and below 1. When not given, 0.8 of what is free on a CPU and by size on a GPU.",
     )),
     honoured(FlagSpec::count(
         "max-total-tokens",
-        "Most tokens in the KV cache.",
+        "Most tokens in the KV cache; when not given, what fits, on a CPU for 8 whole contexts at most.",
     )),
-    honoured(FlagSpec::integer("page-size", "Tokens in a KV page.")),
+    honoured(FlagSpec::integer(
+        "page-size",
+        "Tokens in a KV page, 1 to 1024; 16 on a CPU and 64 on a GPU when not given.",
+    )),
     honoured(FlagSpec::switch(
         "disable-radix-cache",
         "Do not reuse prompt prefixes.",

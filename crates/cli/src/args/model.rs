@@ -35,7 +35,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         FlagSpec::choice(
             "load-format",
             LOAD_FORMATS,
-            "How weights are read; dummy makes random ones from config.json.",
+            "What must be there: auto takes safetensors or gguf, dummy makes random weights from config.json; nothing else can be read.",
         )
         .default(Preset::Text("auto")),
     ),

@@ -5,7 +5,7 @@ use flags::{FlagSpec, Preset};
 use super::entry::{Entry, honoured};
 
 pub(super) const ENTRIES: &[Entry] = &[
-    honoured(FlagSpec::integer("threads", "Threads of the CPU device; every core when not given.")),
+    honoured(FlagSpec::integer("threads", "Threads of the CPU device, 1 to 1024; every core when not given.")),
     honoured(
         FlagSpec::choice(
             "cpu-activations",
@@ -14,10 +14,10 @@ pub(super) const ENTRIES: &[Entry] = &[
         )
         .default(Preset::Text("int16")),
     ),
-    honoured(FlagSpec::text("model-store", "Folder that holds pulled models.")),
+    honoured(FlagSpec::text("model-store", "Folder that holds pulled models; ~/.cache/peregrine/models when not given.")),
     honoured(FlagSpec::switch(
         "show-config",
-        "Print every resolved value with its reason, and do nothing else.",
+        "Print every resolved value with its reason, those of flags that were not given too, and do nothing else.",
     )),
     honoured(FlagSpec::switch("help-all", "Also list the flags that are accepted without effect.")),
 ];

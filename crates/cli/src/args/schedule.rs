@@ -15,15 +15,15 @@ const LIMITED: &str = "prompts of a step are limited by tokens, not by number";
 pub(super) const ENTRIES: &[Entry] = &[
     honoured(FlagSpec::integer(
         "max-running-requests",
-        "Most requests that run at once.",
+        "Most requests that run at once, 1 to 65536; 64 on a CPU and by memory on a GPU when not given.",
     )),
     honoured(FlagSpec::integer(
         "max-queued-requests",
-        "Most requests that wait; further ones get 503.",
+        "Most requests that wait; further ones get 503. Any number when not given.",
     )),
     honoured(FlagSpec::integer(
         "chunked-prefill-size",
-        "Most prompt tokens of a step; -1 never splits a prompt.",
+        "Most prompt tokens of a step; -1 never splits a prompt. 512 on a CPU and by memory on a GPU when not given.",
     )),
     honoured(
         FlagSpec::count(
