@@ -21,6 +21,9 @@ use crate::launch::{Circumstances, ConfigError, Launch, Shortfall, estimate_scra
 use crate::opened::Opened;
 use crate::progress::{self, Bar};
 
+/// What takes less is not worth a line.
+const WORTH_TELLING: Duration = Duration::from_millis(10);
+
 /// An engine that takes requests, and what it is made of.
 pub(crate) struct Started {
     /// The way to it.
@@ -206,7 +209,8 @@ fn load_weights(
         gib(free.saturating_sub(used)),
         gib(used)
     );
-    let took = began.elapsed();
+    let set_up = model.set_up_time();
+    let took = began.elapsed().saturating_sub(set_up);
     let read = opened.checkpoint().map(|_| {
         let bytes = inventory.file_bytes as u64;
         let rate = progress::rate(bytes, took);
@@ -214,6 +218,10 @@ fn load_weights(
     });
     let read = read.unwrap_or_default();
     tracing::info!("weights loaded in {:.2} s{read}", took.as_secs_f64());
+    if set_up >= WORTH_TELLING {
+        let seconds = set_up.as_secs_f64();
+        tracing::info!("ways to compute with them found in {seconds:.2} s besides");
+    }
     Ok((model, took))
 }
 

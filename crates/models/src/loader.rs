@@ -1,5 +1,6 @@
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use checkpoint::{CheckpointError, Encoding, TensorInfo, WeightSource, check_finite, widen};
 use ops::{Device, DeviceError, Weight, WeightFormat, WeightStream};
@@ -26,6 +27,8 @@ pub(crate) struct Loader<'a> {
     changed: RefCell<Vec<WeightFormat>>,
     done: RefCell<usize>,
     total: usize,
+    /// How long the device was busy with itself.
+    set_up: Cell<Duration>,
 }
 
 impl<'a> Loader<'a> {
@@ -51,6 +54,7 @@ impl<'a> Loader<'a> {
             changed: RefCell::default(),
             done: RefCell::new(0),
             total: sizes.sum(),
+            set_up: Cell::default(),
         })
     }
 
@@ -68,9 +72,11 @@ impl<'a> Loader<'a> {
         };
         let bias = bias.then(|| self.bias(names, rows)).transpose()?;
         if bias.is_some() {
+            let began = Instant::now();
             for weight in &weights {
                 self.device.expect_bias(weight)?;
             }
+            self.set_up_since(began);
         }
         Ok(Projection::new(weights, bias))
     }
@@ -156,13 +162,22 @@ impl<'a> Loader<'a> {
     fn weight(&self, stack: &Stack<'_>) -> Result<Weight, LoadError> {
         let rows = Streamed::new(self.source, stack);
         let weight = match (&self.stream, rows) {
-            (Some(stream), Some(rows)) => stream.load(&rows)?,
+            (Some(stream), Some(rows)) => {
+                let weight = stream.load(&rows)?;
+                self.set_up_since(rows.written());
+                weight
+            }
             _ => self.device.load_weight(stack.read()?)?,
         };
         for part in &stack.parts {
             self.count(part.stored.tensor);
         }
         Ok(weight)
+    }
+
+    /// What the device did since then was for itself: nothing was read.
+    fn set_up_since(&self, moment: Instant) {
+        self.set_up.set(self.set_up.get() + moment.elapsed());
     }
 
     fn bias(&self, names: &[String], rows: &[usize]) -> Result<Buffer, LoadError> {
@@ -268,8 +283,9 @@ impl<'a> Loader<'a> {
         (self.progress.borrow_mut())(*self.done.borrow(), self.total);
     }
 
-    /// Fails when tensors are left over that no part of the model asked for.
-    pub(crate) fn finish(self, derived: &[&str]) -> Result<(), LoadError> {
+    /// Fails when tensors are left over that no part of the model asked for; tells how long the device was busy with
+    /// itself.
+    pub(crate) fn finish(self, derived: &[&str]) -> Result<Duration, LoadError> {
         let read = self.read.borrow();
         let names = self
             .source
@@ -282,7 +298,7 @@ impl<'a> Loader<'a> {
         match unused.next() {
             None => {
                 (self.progress.borrow_mut())(self.total, self.total);
-                Ok(())
+                Ok(self.set_up.get())
             }
             Some(first) => Err(LoadError::Unused {
                 first: first.to_owned(),

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use checkpoint::WeightSource;
 use ops::{Device, Kernels, OpError};
 use tensor::{Scratch, View, ViewMut};
@@ -32,6 +34,10 @@ pub trait Model: Send {
 
     /// Device memory of its weights.
     fn weight_bytes(&self) -> usize;
+
+    /// How long the device was busy with itself while weights came to it in pieces: choosing its ways to compute, not
+    /// reading.
+    fn set_up_time(&self) -> Duration;
 }
 
 /// What loading needs to know besides the spec.

@@ -1,5 +1,6 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use checkpoint::WeightSource;
 use ops::{Float8Rows, RowsError, WeightFormat, WeightRows};
@@ -13,6 +14,8 @@ pub(crate) struct Streamed<'a> {
     source: &'a dyn WeightSource,
     stack: &'a Stack<'a>,
     form: Form,
+    /// When the last rows were written.
+    written: Mutex<Instant>,
 }
 
 /// What becomes of rows.
@@ -38,7 +41,13 @@ impl<'a> Streamed<'a> {
             source,
             stack,
             form,
+            written: Mutex::new(Instant::now()),
         })
+    }
+
+    /// When the last rows were written; nothing was read since.
+    pub(crate) fn written(&self) -> Instant {
+        *self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes rows of a part, the first of which is row `start` of the stack.
@@ -96,6 +105,8 @@ impl WeightRows for Streamed<'_> {
             }
             first = end;
         }
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        *written = Instant::now();
         Ok(())
     }
 

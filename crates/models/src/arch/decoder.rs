@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use checkpoint::WeightSource;
 use ops::{Device, Kernels, OpError, Weight};
 use tensor::{Buffer, DType, Scratch, View, ViewMut};
@@ -25,6 +27,7 @@ pub(crate) struct Decoder {
     head: Option<Projection>,
     rope: Buffer,
     positions: usize,
+    set_up: Duration,
 }
 
 struct Layer {
@@ -117,7 +120,7 @@ impl Decoder {
         };
         // Some tied checkpoints carry the head all the same.
         let head_too: &[&str] = if spec.tied { &["lm_head.weight"] } else { &[] };
-        loader.finish(&[&DERIVED, head_too].concat())?;
+        let set_up = loader.finish(&[&DERIVED, head_too].concat())?;
         let angles = spec.rope.table(options.max_positions);
         let rope = device.load_values(&angles, DType::F32)?;
         Ok(Self {
@@ -128,6 +131,7 @@ impl Decoder {
             head,
             rope,
             positions: options.max_positions,
+            set_up,
         })
     }
 
@@ -228,5 +232,9 @@ impl Model for Decoder {
         let layers: usize = self.layers.iter().map(Layer::bytes).sum();
         let head = self.head.as_ref().map_or(0, Projection::bytes);
         self.embedding.bytes() + layers + self.norm.bytes() + head + self.rope.bytes()
+    }
+
+    fn set_up_time(&self) -> Duration {
+        self.set_up
     }
 }

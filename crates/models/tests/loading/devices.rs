@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use ops::{
     Device, DeviceError, DeviceInfo, Float8Rows, HostValues, HostWeight, ReferenceDevice,
@@ -22,6 +23,8 @@ pub(crate) struct NarrowFormats {
     pub(crate) loaded: RefCell<Vec<f32>>,
     /// Outputs of the weights whose products will add a bias.
     pub(crate) biased: RefCell<Vec<usize>>,
+    /// How long it asked for pieces, and how long it went on when it had all of a weight.
+    pub(crate) busy: RefCell<(Duration, Duration)>,
 }
 
 pub(crate) fn narrow(formats: &[WeightFormat]) -> Narrow {
@@ -33,6 +36,7 @@ pub(crate) fn narrow(formats: &[WeightFormat]) -> Narrow {
         piece: None,
         loaded: RefCell::default(),
         biased: RefCell::default(),
+        busy: RefCell::default(),
     })
 }
 
@@ -98,16 +102,19 @@ struct Pieces<'d> {
 
 impl WeightStream for Pieces<'_> {
     fn load(&self, rows: &dyn WeightRows) -> Result<Weight, StreamError> {
+        let began = Instant::now();
         let ((count, cols), format, piece) = (rows.shape(), rows.format(), self.piece);
         let width = format.bytes_of(cols);
         let mut bytes = vec![0xff; count * width];
         let pieces = Mutex::new(bytes.chunks_mut(piece * width).enumerate().rev());
+        let last_begun = Mutex::new(began);
         let carry = || {
             loop {
                 let next = pieces.lock().expect("nobody panics").next();
                 let Some((index, out)) = next else {
                     return Ok(());
                 };
+                *last_begun.lock().expect("nobody panics") = Instant::now();
                 let first = index * piece;
                 rows.write(first..first + out.len() / width, out)?;
             }
@@ -117,6 +124,7 @@ impl WeightStream for Pieces<'_> {
             carry().and(other.join().expect("nobody panics"))
         })
         .map_err(StreamError::Rows)?;
+        let complete = Instant::now();
         let values = match format {
             WeightFormat::Plain(dtype) => HostValues::Plain(dtype, bytes.into()),
             _ => HostValues::Float8(Float8Rows {
@@ -129,6 +137,10 @@ impl WeightStream for Pieces<'_> {
             cols,
             values,
         };
-        Ok(self.device.load_weight(weight)?)
+        let weight = self.device.load_weight(weight)?;
+        let (taking, going_on) = &mut *self.device.busy.borrow_mut();
+        *taking += last_begun.into_inner().expect("nobody panics") - began;
+        *going_on += complete.elapsed();
+        Ok(weight)
     }
 }

@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use checkpoint::{BlockFormat, Encoding};
 use half::bf16;
@@ -105,5 +106,20 @@ fn a_weight_that_is_not_finite_is_named_where_weights_come_in_pieces() {
                 "tensor {tensor} has a weight or scale that is not finite, at element {element}"
             ))
         );
+    }
+}
+
+#[test]
+fn what_a_device_does_after_the_last_row_is_not_counted_as_reading() {
+    let (spec, weights) = Weights::of("fp8-qwen2-channel");
+    for (piece, in_pieces) in [(None, false), (Some(7), true)] {
+        let device = narrow_as_gpus(piece);
+        let began = Instant::now();
+        let model = models::load(spec.clone(), &weights, &device, OPTIONS, &mut |_, _| ());
+        let (set_up, whole) = (model.expect("a model").set_up_time(), began.elapsed());
+        let (taking, going_on) = *device.busy.borrow();
+        assert_eq!(going_on > Duration::ZERO, in_pieces);
+        assert!(going_on <= set_up, "{going_on:?} {set_up:?}");
+        assert!(set_up + taking <= whole, "{set_up:?} {taking:?} {whole:?}");
     }
 }
