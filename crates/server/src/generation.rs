@@ -18,6 +18,23 @@ pub(crate) struct Generation {
     pub(crate) namespace: Option<Arc<str>>,
     /// Larger goes first under the priority policy.
     pub(crate) priority: i32,
+    pub(crate) told: Told,
+}
+
+/// Where a request may be told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) in_metrics: bool,
+    pub(crate) in_log: bool,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self {
+            in_metrics: true,
+            in_log: true,
+        }
+    }
 }
 
 /// Whether the answer is complete or comes in pieces.

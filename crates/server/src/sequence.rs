@@ -25,9 +25,22 @@ pub(crate) struct Sequence {
 /// How much of a sequence anybody hears.
 pub(crate) struct Reporting {
     pub(crate) metrics: Arc<Metrics>,
+    /// Whether it counts there; that it was ended before its time always does.
+    pub(crate) counted: bool,
     /// Whether timing is told to the client in detail.
     pub(crate) detailed_timing: bool,
     pub(crate) log: RequestLog,
+}
+
+impl Reporting {
+    /// So many tokens came together.
+    fn tokens(&self, tick: Tick, count: usize) {
+        match tick {
+            _ if !self.counted => {}
+            Tick::First(seconds) => self.metrics.first_token(seconds),
+            Tick::Later(seconds) => self.metrics.later_tokens(seconds, count),
+        }
+    }
 }
 
 /// How many tokens a sequence has.
@@ -91,14 +104,8 @@ impl Sequence {
 
     fn absorb(&mut self, progress: TokenProgress, delta: &mut Delta) -> Option<FinishReason> {
         if !progress.tokens.is_empty() {
-            match self.clock.tick() {
-                Tick::First(seconds) => self.reporting.metrics.first_token(seconds),
-                Tick::Later(seconds) => {
-                    self.reporting
-                        .metrics
-                        .later_tokens(seconds, progress.tokens.len());
-                }
-            }
+            let tick = self.clock.tick();
+            self.reporting.tokens(tick, progress.tokens.len());
         }
         let decoded = self.decoder.push(&progress.tokens, progress.finish);
         delta.text.push_str(&decoded.text);
@@ -124,7 +131,7 @@ impl Sequence {
         let timing = self.clock.timing(&counts, self.reporting.detailed_timing);
         if matches!(reason, FinishReason::Abort { .. }) {
             self.reporting.metrics.aborted();
-        } else {
+        } else if self.reporting.counted {
             self.reporting.metrics.finished(&FinishedSequence {
                 prompt_tokens: counts.prompt_tokens,
                 completion_tokens: counts.completion_tokens,

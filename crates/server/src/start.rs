@@ -61,6 +61,11 @@ fn begin(
     let (prompt, params) = fit(state, prompt, &generation.sampling.params);
     let prompt: Arc<[Token]> = prompt.into();
     let tokenizer = state.text.as_ref().map(|text| &text.tokenizer);
+    let log = if generation.told.in_log {
+        state.config.request_log
+    } else {
+        RequestLog::Off
+    };
     for choice in 0..generation.sampling.choices {
         let stream = state.engine.generate(GenerateRequest {
             prompt: Arc::clone(&prompt),
@@ -91,13 +96,14 @@ fn begin(
             },
             reporting: Reporting {
                 metrics: Arc::clone(&state.metrics),
+                counted: generation.told.in_metrics,
                 detailed_timing: state.config.metrics,
-                log: state.config.request_log,
+                log,
             },
         };
         sequences.push((facts, sequence));
     }
-    if state.config.request_log == RequestLog::Summary {
+    if log == RequestLog::Summary {
         tracing::info!(
             "Receive: rid={}, input_tokens={}, max_new_tokens={:?}, n={}",
             generation.id.escape_debug(),

@@ -36,7 +36,7 @@ record! {
         ignore_eos: bool,
         /// Whether special tokens are left out of the text.
         skip_special_tokens: bool,
-        /// Whether special tokens are set apart by spaces.
+        /// Whether special tokens are set apart by spaces. No effect, as with tokenizer.json elsewhere.
         spaces_between_special_tokens: bool,
         /// Whether the stop string stays in the text.
         no_stop_trim: bool,
@@ -54,7 +54,7 @@ record! {
         ebnf: String,
         /// Parts of the output are constrained.
         structural_tag: Value,
-        /// For custom logit processors.
+        /// For custom logit processors, which are refused. No effect.
         custom_params: Value,
     }
 }

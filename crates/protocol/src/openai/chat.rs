@@ -20,7 +20,7 @@ record! {
         tools: Vec<Map<String, Value>>,
         /// `none`, `auto`, `required`, or the function to call.
         tool_choice: Value,
-        /// Whether several functions may be called at once.
+        /// Whether several functions may be called at once. No effect: the model decides.
         parallel_tool_calls: bool,
         /// How long to think.
         reasoning_effort: Value,

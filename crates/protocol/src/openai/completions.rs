@@ -14,7 +14,7 @@ record! {
         logprobs: i64,
         /// Whether the prompt is part of the answer.
         echo: bool,
-        /// Ignored.
+        /// No effect, as in SGLang.
         best_of: i64,
         /// The text after the gap to fill.
         suffix: String,

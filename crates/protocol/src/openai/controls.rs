@@ -56,7 +56,7 @@ record! {
         lora_path: OneOrMany<Option<String>>,
         /// The session to continue.
         session_params: Value,
-        /// For custom logit processors.
+        /// For custom logit processors, which are refused. No effect.
         custom_params: Value,
         /// A program that changes logits.
         custom_logit_processor: Value,

@@ -9,7 +9,7 @@ use super::refuse::unless_absent;
 use super::sampling::{self, Rules};
 use super::spread::{names, namespaces, priority};
 use crate::error::ApiError;
-use crate::generation::{Generation, Prompt};
+use crate::generation::{Generation, Prompt, Told};
 use crate::pipeline::TextPipeline;
 use crate::respond::message::{MessageParser, Thinking};
 
@@ -62,6 +62,7 @@ pub(crate) fn chat(
         log_probs,
         namespace,
         priority,
+        told: Told::default(),
     };
     Ok(Chat {
         generation,

@@ -7,7 +7,7 @@ use super::refuse::{is_on, unless_absent};
 use super::sampling::{self, Rules};
 use super::spread::{names, namespaces, priority};
 use crate::error::ApiError;
-use crate::generation::{Generation, Prompt};
+use crate::generation::{Generation, Prompt, Told};
 
 /// Tokens generated when the request does not say.
 const DEFAULT_MAX_TOKENS: i64 = 16;
@@ -60,6 +60,7 @@ pub(crate) fn batch(
         log_probs: log_probs.clone(),
         namespace,
         priority: priority(controls.priority),
+        told: Told::default(),
     });
     let generations = generations.collect();
     Ok(CompletionBatch {

@@ -7,7 +7,7 @@ pub(crate) use super::sampling::Rules;
 use super::spread::{names, namespaces, priority, spread};
 use super::{log_probs, sampling};
 use crate::error::ApiError;
-use crate::generation::{Delivery, Generation, Prompt, Sampling};
+use crate::generation::{Delivery, Generation, Prompt, Sampling, Told};
 
 /// What a `/generate` body asks for.
 pub(crate) struct NativeBatch {
@@ -30,6 +30,10 @@ pub(crate) fn batch(
     let (prompts, is_list) = prompts(request.text, request.input_ids)?;
     let count = prompts.len();
     let params = spread("sampling_params", request.sampling_params, count)?;
+    let told = Told {
+        in_metrics: request.log_metrics.unwrap_or(true),
+        in_log: !request.no_logs.unwrap_or(false),
+    };
     let mut rids = names(request.rid, count)?.into_iter();
     let mut spaces = namespaces(request.extra_key, request.cache_salt, count)?.into_iter();
     let wanted = spread("return_logprob", request.return_logprob, count)?;
@@ -65,6 +69,7 @@ pub(crate) fn batch(
             log_probs,
             namespace: spaces.next().flatten(),
             priority: priority(request.priority),
+            told,
         });
     }
     Ok(NativeBatch {
@@ -141,4 +146,30 @@ pub(crate) fn preferred(value: Option<&Value>) -> Result<Option<SamplingParams>,
         return Ok(None);
     };
     Ok(Some(protocol::json::read(value.to_string().as_bytes())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_of_unless_they_ask_not_to_be() {
+        let rules = Rules {
+            vocabulary: 10,
+            stream_interval: 1,
+            has_text: true,
+        };
+        for (more, in_metrics, in_log) in [
+            ("", true, true),
+            (r#", "log_metrics": false"#, false, true),
+            (r#", "no_logs": true"#, true, false),
+            (r#", "log_metrics": true, "no_logs": false"#, true, true),
+        ] {
+            let body = format!(r#"{{"text": ["a", "b"]{more}}}"#);
+            let request = protocol::json::read(body.as_bytes()).expect("a request");
+            let batch = batch(request, None, rules).expect("a sound request");
+            let expected = Told { in_metrics, in_log };
+            assert!(batch.generations.iter().all(|one| one.told == expected));
+        }
+    }
 }

@@ -212,6 +212,9 @@ async fn metrics_follow_requests() {
     let server = start().await;
     let body = json!({"text": "say:hi\n"});
     server.client().post("/generate", &body).await;
+    let uncounted = json!({"text": ["say:hi\n", "say:you\n"], "log_metrics": false});
+    let answer = server.client().post("/generate", &uncounted).await;
+    assert_eq!(answer.status, 200);
     let text = server.client().get("/metrics").await.body;
     let labels = r#"{model_name="org/tiny",engine_type="unified",tp_rank="0",pp_rank="0"}"#;
     for line in [
