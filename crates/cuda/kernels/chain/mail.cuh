@@ -1,6 +1,7 @@
 // What a link tells the next one: words of data that carry their age, so that readers wait for the data itself and not
 // for a sign that it is there, which would take two more ways through memory.
 #pragma once
+#include "../common/memory.cuh"
 #include "ring.cuh"
 
 // Words of a row, as chain/mod.rs counts them: pairs of results, and sums of squares.
@@ -10,17 +11,14 @@ constexpr uint32_t kSquareWords = 1 << 12;
 constexpr uint32_t kMostRows = 2;
 
 __device__ __forceinline__ void send(uint64_t* to, uint32_t data, uint32_t age) {
-    const uint64_t word = static_cast<uint64_t>(age) << 32 | data;
-    asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
+    store_relaxed(to, static_cast<uint64_t>(age) << 32 | data);
 }
 
 // Two neighbouring words, as they are now.
 struct TwoWords {
     uint64_t words[2];
 
-    __device__ __forceinline__ void look(const uint64_t* at) {
-        asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];" : "=l"(words[0]), "=l"(words[1]) : "l"(at) : "memory");
-    }
+    __device__ __forceinline__ void look(const uint64_t* at) { load_relaxed(words, at); }
 
     __device__ __forceinline__ bool are_of(uint32_t age) const {
         return static_cast<uint32_t>(words[0] >> 32) == age && static_cast<uint32_t>(words[1] >> 32) == age;

@@ -122,14 +122,12 @@ private:
     __device__ void expect_finish(uint32_t group) const {
         const uint32_t at = group * kOutputs + lane % kOutputs;
         if (at >= p.outputs) return;
-        if (p.bias) expect(p.bias + at);
+        if (p.bias) expect_read(p.bias + at);
         if (link.kind != LinkKind::kOnward) return;
-        expect(p.norm + at);
-        for (uint32_t row = 0; row < p.rows; ++row) expect(p.residual + static_cast<size_t>(row) * p.residual_stride + at);
-    }
-
-    __device__ __forceinline__ static void expect(const void* address) {
-        asm volatile("prefetch.global.L1 [%0];" ::"l"(address) : "memory");
+        expect_read(p.norm + at);
+        for (uint32_t row = 0; row < p.rows; ++row) {
+            expect_read(p.residual + static_cast<size_t>(row) * p.residual_stride + at);
+        }
     }
 
     // Takes a slice out of the ring once it is there.

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "bf16.cuh"
+#include "pair.cuh"
 
 constexpr uint32_t kSegment = 128;
 constexpr uint32_t kSegmentWords = kSegment / 4;
@@ -21,8 +22,8 @@ __device__ __forceinline__ void widen_codes(uint32_t word, uint32_t& low, uint32
     const uint32_t first = (word << 8 & 0x80008000u) | (word << 4 & 0x07f007f0u);
     const uint32_t second = (word & 0x80008000u) | (word >> 4 & 0x07f007f0u);
     // 2¹²⁰, and minus zero so that signs of zeros stay.
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(low) : "r"(first), "r"(0x7b807b80u), "r"(0x80008000u));
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(high) : "r"(second), "r"(0x7b807b80u), "r"(0x80008000u));
+    low = multiply_add_pairs(first, 0x7b807b80u, 0x80008000u);
+    high = multiply_add_pairs(second, 0x7b807b80u, 0x80008000u);
 }
 
 __device__ __forceinline__ float2 as_floats(uint32_t pair) {
