@@ -16,8 +16,12 @@ const PACKAGES: [&str; 5] = [
     "nvidia-cuda-runtime==13.0.96",
     "nvidia-cuda-cccl==13.0.85",
 ];
+/// Names them; written last, so that a broken installation is made again.
+const STAMP: &str = "packages.txt";
+/// Where the packages put the toolkit.
+const INSIDE: &str = "nvidia/cu13";
 /// Compilations at a time: a small machine has two cores.
-const AT_ONCE: usize = 2;
+pub(crate) const AT_ONCE: usize = 2;
 const FLAGS: [&str; 4] = ["-std=c++17", "-O3", "--Werror=all-warnings", "-fatbin"];
 /// The architecture that all kernels are made for.
 const HOPPER: &str = "-gencode=arch=compute_90a,code=sm_90a";
@@ -157,7 +161,8 @@ fn includes(file: &Path, text: &str, sources: &Path) -> anyhow::Result<Vec<PathB
     Ok(found)
 }
 
-fn list(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+/// All files of a folder and the folders in it.
+pub(crate) fn list(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     for entry in folder
         .read_dir()
         .with_context(|| format!("cannot list {}", folder.display()))?
@@ -205,24 +210,13 @@ fn compile_all(toolkit: &Path, stale: &[&Kernel]) -> anyhow::Result<()> {
     })
 }
 
-/// Where CUDA's compiler is: `CUDA_HOME`, or the pinned packages, brought under `target` when they are not there.
+/// Where CUDA's compiler is: where it was [found], or the pinned packages, brought under `target`.
 fn toolkit(root: &Path) -> anyhow::Result<PathBuf> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the usual name of the toolkit's folder"
-    )]
-    let given = std::env::var_os("CUDA_HOME").map(PathBuf::from);
-    if let Some(given) = given.filter(|given| given.join("bin/nvcc").exists()) {
-        return Ok(given);
-    }
-    let folder = root.join("target/cuda-toolkit");
-    let toolkit = folder.join("nvidia/cu13");
-    // Written last, so that a broken installation is made again.
-    let stamp = folder.join("packages.txt");
-    let wanted = PACKAGES.join("\n");
-    if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+    if let Some(toolkit) = found(root) {
         return Ok(toolkit);
     }
+    let folder = root.join("target/cuda-toolkit");
+    let wanted = PACKAGES.join("\n");
     println!("bringing CUDA's compiler to target/cuda-toolkit");
     let status = Command::new("python3")
         .args([
@@ -244,6 +238,21 @@ fn toolkit(root: &Path) -> anyhow::Result<PathBuf> {
             PACKAGES.join(" ")
         );
     }
-    std::fs::write(&stamp, wanted)?;
-    Ok(toolkit)
+    std::fs::write(folder.join(STAMP), wanted)?;
+    Ok(folder.join(INSIDE))
+}
+
+/// The toolkit that is there: `CUDA_HOME`, or the packages under `target`.
+pub(crate) fn found(root: &Path) -> Option<PathBuf> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the usual name of the toolkit's folder"
+    )]
+    let given = std::env::var_os("CUDA_HOME").map(PathBuf::from);
+    if let Some(given) = given.filter(|given| given.join("bin/nvcc").exists()) {
+        return Some(given);
+    }
+    let folder = root.join("target/cuda-toolkit");
+    let brought = std::fs::read_to_string(folder.join(STAMP)).ok()?;
+    (brought == PACKAGES.join("\n")).then(|| folder.join(INSIDE))
 }

@@ -1,7 +1,7 @@
 //! Checks and chores of the repository: `cargo xtask tidy` looks whether the tree keeps the rules of
-//! the house, `kernels` compiles those of the GPU, `gpu` prepares a run on one, and `versus` measures
-//! us against other servers on this machine. Nothing here is part of the product, and no crate may
-//! depend on it.
+//! the house, `kernels` compiles those of the GPU, `emulate` tests them without one, `gpu` prepares a
+//! run on one, and `versus` measures us against other servers on this machine. Nothing here is part
+//! of the product, and no crate may depend on it.
 
 #![expect(
     clippy::print_stdout,
@@ -9,6 +9,7 @@
     reason = "a command-line tool talks to the terminal"
 )]
 
+mod emulate;
 mod gpu;
 mod kernels;
 mod tidy;
@@ -21,6 +22,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
 commands:
   kernels             compile the GPU kernels into target/kernels
+  emulate             run GPU kernels on the host beside loops in double precision
   gpu                 build what a machine with a GPU is to run, into the folder carry
   tidy                compare the tree with the rules of the house
   versus llama-cpp    measure this build against llama.cpp on this machine
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let result = match words.first().map(String::as_str) {
         Some("kernels") => kernels::run(&root()),
+        Some("emulate") => emulate::run(&root()),
         Some("gpu") => gpu::run(&root()),
         Some("tidy") => tidy::run(&root()),
         Some("versus") => versus::run(&root(), &words[1..]),

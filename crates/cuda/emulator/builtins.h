@@ -1,0 +1,148 @@
+// What CUDA's compiler gives to kernels without a header: words before declarations, indices, and functions of a thread or
+// a warp. Must be included before any kernel.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime.h>
+
+#include "machine.h"
+
+#undef __device__
+#undef __global__
+#undef __shared__
+#undef __forceinline__
+#undef __noinline__
+#undef __launch_bounds__
+#undef __align__
+#undef __grid_constant__
+#define __device__
+#define __global__
+// A block is a thread of the host.
+#define __shared__ thread_local
+#define __forceinline__ inline
+#define __noinline__
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __grid_constant__
+
+#define threadIdx (emulator::thread().index)
+#define blockIdx (emulator::block().index)
+#define blockDim (emulator::Index{emulator::block().grid.threads, 1, 1})
+#define gridDim (emulator::Index{emulator::block().grid.blocks, 1, 1})
+
+inline void __syncthreads() {
+    emulator::Block& block = emulator::block();
+    block.meet(block.everyone, block.grid.threads, {"all threads of the block", 0}, [](void**) {});
+}
+
+inline void __threadfence() {}
+
+namespace emulator {
+
+inline void check_mask(unsigned mask) {
+    if (mask != ~0u) refuse("speaks to some lanes of its warp only (%x), which the emulator does not know", mask);
+}
+
+// A value of lane `from`, or the own one where there is no such lane.
+template <class T>
+T exchange(const char* what, unsigned mask, T value, int from) {
+    struct Part {
+        T given;
+        T found;
+        int from;
+    } part{value, value, from};
+    check_mask(mask);
+    together(what, part, [](Part** parts) {
+        for (uint32_t i = 0; i < kWarp; ++i) {
+            if (parts[i]->from >= 0 && parts[i]->from < int{kWarp}) parts[i]->found = parts[parts[i]->from]->given;
+        }
+    });
+    return part.found;
+}
+
+}  // namespace emulator
+
+inline void __syncwarp(unsigned mask = ~0u) { emulator::exchange("its warp", mask, 0, 0); }
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int from) {
+    return emulator::exchange("a shuffle of its warp", mask, value, from & 31);
+}
+
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int bits) {
+    return emulator::exchange("a shuffle by bits of its warp", mask, value, int(emulator::lane()) ^ bits);
+}
+
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, int by) {
+    return emulator::exchange("a shuffle upwards of its warp", mask, value, int(emulator::lane()) - by);
+}
+
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, int by) {
+    return emulator::exchange("a shuffle downwards of its warp", mask, value, int(emulator::lane()) + by);
+}
+
+inline unsigned __ballot_sync(unsigned mask, bool vote) {
+    struct Part {
+        bool vote;
+        unsigned all;
+    } part{vote, 0};
+    emulator::check_mask(mask);
+    emulator::together("a vote of its warp", part, [](Part** parts) {
+        unsigned all = 0;
+        for (uint32_t i = 0; i < emulator::kWarp; ++i) all |= unsigned{parts[i]->vote} << i;
+        for (uint32_t i = 0; i < emulator::kWarp; ++i) parts[i]->all = all;
+    });
+    return part.all;
+}
+
+inline bool __any_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) != 0; }
+
+// Only one thread runs at a time.
+inline uint32_t atomicAdd(uint32_t* to, uint32_t value) {
+    const uint32_t before = *to;
+    *to += value;
+    return before;
+}
+
+template <class T>
+T __ldcg(const T* from) {
+    return *from;
+}
+
+template <class T>
+T __ldg(const T* from) {
+    return *from;
+}
+
+template <class T>
+void __stcg(T* to, T value) {
+    *to = value;
+}
+
+inline uint32_t __float_as_uint(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+inline float __uint_as_float(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+inline float rsqrtf(float x) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x))); }
+inline float __expf(float x) { return expf(x); }
+inline uint32_t __umulhi(uint32_t a, uint32_t b) { return static_cast<uint64_t>(a) * b >> 32; }
+inline uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+inline uint32_t max(uint32_t a, uint32_t b) { return a > b ? a : b; }
+inline int min(int a, int b) { return a < b ? a : b; }
+inline int max(int a, int b) { return a > b ? a : b; }

@@ -1,0 +1,100 @@
+// The copy engine: boxes of a tensor of 16-bit elements with rows of 128 bytes, turned by 128-byte swizzling. They land
+// after all threads had a turn, and until then their place is poisoned.
+#pragma once
+#include <initializer_list>
+#include <vector>
+
+#include "barrier.cuh"
+
+struct alignas(128) TensorMap {
+    const uint8_t* address;
+    uint64_t strides[4];
+    uint32_t sizes[5];
+    uint32_t shape[5];
+    uint32_t rank;
+};
+static_assert(sizeof(TensorMap) == 128, "as on the GPU");
+
+namespace emulator {
+
+constexpr uint32_t kRowBytes = 128, kElement = 2;
+
+// As tensor_map.rs asks the driver for one: sizes and the box's shape in elements, strides of all but the first in bytes.
+inline TensorMap make_map(const void* address, std::initializer_list<uint64_t> sizes,
+                          std::initializer_list<uint64_t> strides, std::initializer_list<uint32_t> shape) {
+    TensorMap map{};
+    map.address = static_cast<const uint8_t*>(address);
+    map.rank = sizes.size();
+    std::copy(sizes.begin(), sizes.end(), map.sizes);
+    std::copy(strides.begin(), strides.end(), map.strides);
+    std::copy(shape.begin(), shape.end(), map.shape);
+    return map;
+}
+
+inline uint32_t swizzled(uint32_t address) { return address ^ (address >> 7 & 7) << 4; }
+
+struct BoxCopy {
+    TensorMap map;
+    Barrier* done;
+    uint32_t to;
+    int at[5];
+
+    uint32_t rows() const {
+        uint32_t rows = 1;
+        for (uint32_t i = 1; i < map.rank; ++i) rows *= map.shape[i];
+        return rows;
+    }
+
+    void land() const {
+        for (uint32_t row = 0; row < rows(); ++row) {
+            const uint8_t* from = find(row);
+            for (uint32_t i = 0; i < kRowBytes / kElement; ++i) {
+                uint8_t* place = at_shared(swizzled(to + row * kRowBytes + i * kElement), kElement, kElement);
+                const bool there = from && at[0] >= 0 && at[0] + i < map.sizes[0];
+                Copy{place, there ? from + (at[0] + i) * kElement : nullptr, kElement}.land();
+            }
+        }
+        done->complete(rows() * kRowBytes);
+    }
+
+private:
+    // Where a row of the box begins; null outside of the tensor.
+    const uint8_t* find(uint32_t row) const {
+        const uint8_t* from = map.address;
+        for (uint32_t i = 1; i < map.rank; ++i) {
+            const int64_t place = at[i] + static_cast<int64_t>(row % map.shape[i]);
+            if (place < 0 || place >= map.sizes[i]) return nullptr;
+            from += place * static_cast<int64_t>(map.strides[i - 1]);
+            row /= map.shape[i];
+        }
+        return from;
+    }
+};
+
+inline void issue(void* to, const TensorMap* map, Barrier* done, std::initializer_list<int> at) {
+    BoxCopy copy{*map, done, shared_offset(to), {}};
+    if (at.size() != map->rank) refuse("copies a box at %zu coordinates of %u", at.size(), map->rank);
+    if (map->shape[0] * kElement != kRowBytes) refuse("copies rows that are not %u bytes long", kRowBytes);
+    std::copy(at.begin(), at.end(), copy.at);
+    const uint32_t bytes = copy.rows() * kRowBytes;
+    memset(at_shared(copy.to, bytes, 8 * kRowBytes), kPoison, bytes);
+    block().later([copy] { copy.land(); });
+}
+
+}  // namespace emulator
+
+inline void expect_map(const TensorMap*) {}
+
+template <class... At>
+inline void copy_box(void* to, const TensorMap* map, Barrier* done, At... at) {
+    emulator::issue(to, map, done, {static_cast<int>(at)...});
+}
+
+struct ReadOnce {
+    ReadOnce() {}
+
+    template <class... At>
+    void copy_box(void* to, const TensorMap* map, Barrier* done, At... at) const {
+        ::copy_box(to, map, done, at...);
+    }
+};

@@ -1,0 +1,234 @@
+#include "machine.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <semaphore>
+#include <thread>
+#include <utility>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+// Every block has its own, as it is a thread of the host; kernels declare it themselves.
+alignas(1024) thread_local uint8_t shared[emulator::kSharedBytes];
+
+namespace emulator {
+namespace {
+
+constexpr size_t kStack = 128 << 10, kGuard = 16 << 10;
+// Rounds in which nothing happens before we say that nothing will: threads that look for mail see it a few rounds late.
+constexpr int kPatience = 2000;
+// Seconds until the system ends a program whose kernel never lets anybody else go.
+constexpr unsigned kLongest = 300;
+
+thread_local Block* current = nullptr;
+
+// The thread of the host that a block runs in, and whose turn it is.
+struct Stage {
+    std::unique_ptr<Block> block;
+    std::binary_semaphore turn{0};
+    std::thread host;
+};
+
+void check_rest(const Grid& grid) {
+    for (uint32_t i = grid.shared_bytes; i < kSharedBytes; ++i) {
+        if (shared[i] == kPoison) continue;
+        fprintf(stderr, "block %u wrote shared address %u, but has %u bytes\n", block().index.x, i, grid.shared_bytes);
+        _Exit(1);
+    }
+}
+
+[[noreturn]] void give_up(const std::vector<Stage>& stages) {
+    fprintf(stderr, "deadlock:\n");
+    for (const Stage& stage : stages) stage.block->explain();
+    _Exit(1);
+}
+
+}  // namespace
+
+Block& block() { return *current; }
+
+void Copy::land() const {
+    if (from) {
+        memcpy(to, from, bytes);
+    } else {
+        memset(to, 0, bytes);
+    }
+}
+
+Block::Block(uint32_t number, const Grid& of, const std::function<void()>& kernel)
+    : index{number, 0, 0},
+      grid(of),
+      warps(of.threads / kWarp),
+      kernel_(kernel),
+      threads_(of.threads),
+      order_(of.threads),
+      left_(of.threads) {
+    void* room = mmap(nullptr, kStack * of.threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) {
+        perror("stacks of threads");
+        _Exit(1);
+    }
+    stacks_ = static_cast<uint8_t*>(room);
+    std::iota(order_.begin(), order_.end(), 0);
+    if (of.order == Order::kBackward) std::reverse(order_.begin(), order_.end());
+    for (uint32_t i = 0; i < of.threads; ++i) {
+        Thread& thread = threads_[i];
+        uint8_t* stack = stacks_ + i * kStack;
+        mprotect(stack, kGuard, PROT_NONE);
+        thread.index = {i, 0, 0};
+        getcontext(&thread.start);
+        thread.start.uc_stack.ss_sp = stack + kGuard;
+        thread.start.uc_stack.ss_size = kStack - kGuard;
+        thread.start.uc_link = nullptr;
+        makecontext(&thread.start, begin, 0);
+    }
+}
+
+Block::~Block() { munmap(stacks_, kStack * threads_.size()); }
+
+void Block::begin() {
+    Block& self = block();
+    self.kernel_();
+    self.running->ended = true;
+    --self.left_;
+    self.move();
+    _longjmp(self.director_, 1);
+}
+
+void Block::resume(Thread& thread) {
+    running = &thread;
+    thread.is_ready = nullptr;
+    if (_setjmp(director_) != 0) return;
+    if (thread.begun) _longjmp(thread.place, 1);
+    thread.begun = true;
+    setcontext(&thread.start);
+}
+
+void Block::pass(Reason reason) {
+    running->reason = reason;
+    // Without the system calls of swapcontext, which would take most of the time.
+    if (_setjmp(running->place) == 0) _longjmp(director_, 1);
+}
+
+void Block::go() {
+    bool some = true;
+    while (some) {
+        bool before = std::exchange(moved_, false);
+        if (grid.order == Order::kShuffled) shuffle();
+        for (uint32_t i : order_) {
+            Thread& thread = threads_[i];
+            if (thread.ended || (thread.is_ready && !thread.is_ready(thread.question))) continue;
+            moved_ = moved_ || thread.is_ready;
+            resume(thread);
+        }
+        for (auto& act : std::exchange(later_, {})) act();
+        some = moved_;
+        moved_ = moved_ || before;
+    }
+}
+
+void Block::shuffle() {
+    for (uint32_t i = order_.size() - 1; i > 0; --i) {
+        random_ = random_ * 1664525 + 1013904223;
+        std::swap(order_[i], order_[(random_ >> 8) % (i + 1)]);
+    }
+}
+
+bool Block::take_moved() { return std::exchange(moved_, false); }
+
+bool Block::arrive(Meeting& meeting, uint32_t members, Reason reason) {
+    if (meeting.count == 0) {
+        meeting.what = reason.what;
+        meeting.members = members;
+    }
+    if (meeting.what != reason.what) refuse("comes for %s where others are for %s", reason.what, meeting.what);
+    if (meeting.members != members) refuse("meets %u threads where others meet %u", members, meeting.members);
+    move();
+    if (++meeting.count < members) return false;
+    meeting.count = 0;
+    return true;
+}
+
+void Block::explain() const {
+    for (uint32_t i = 0; i < threads_.size();) {
+        const Thread& first = threads_[i];
+        uint32_t end = i + 1;
+        const auto alike = [&](const Thread& other) {
+            return other.ended == first.ended && other.reason.what == first.reason.what &&
+                   other.reason.which == first.reason.which;
+        };
+        while (end < threads_.size() && alike(threads_[end])) ++end;
+        if (!first.ended) {
+            fprintf(stderr, "  block %u, threads %u to %u wait for %s (%llu)\n", index.x, i, end - 1, first.reason.what,
+                    static_cast<unsigned long long>(first.reason.which));
+        }
+        i = end;
+    }
+}
+
+uint32_t shared_offset(const void* pointer) {
+    const ptrdiff_t offset = static_cast<const uint8_t*>(pointer) - shared;
+    if (offset < 0 || offset >= block().grid.shared_bytes) refuse("%p is not in this block's shared memory", pointer);
+    return static_cast<uint32_t>(offset);
+}
+
+uint8_t* at_shared(uint32_t address, uint32_t bytes, uint32_t alignment) {
+    const uint32_t most = block().grid.shared_bytes;
+    if (address > most || bytes > most - address) refuse("shared address %u is beyond %u bytes", address, most);
+    if (address % alignment != 0) refuse("shared address %u is no multiple of %u", address, alignment);
+    return shared + address;
+}
+
+void refuse(const char* format, ...) {
+    fprintf(stderr, "block %u, thread %u: ", block().index.x, thread().index.x);
+    va_list facts;
+    va_start(facts, format);
+    vfprintf(stderr, format, facts);
+    va_end(facts);
+    fputc('\n', stderr);
+    _Exit(1);
+}
+
+void launch(const Grid& grid, const std::function<void()>& kernel) {
+    alarm(kLongest);
+    std::vector<Stage> stages(grid.blocks);
+    std::binary_semaphore director{0};
+    for (uint32_t i = 0; i < grid.blocks; ++i) {
+        Stage& stage = stages[i];
+        stage.block = std::make_unique<Block>(i, grid, kernel);
+        stage.host = std::thread([&stage, &director, &grid] {
+            current = stage.block.get();
+            memset(shared, kPoison, sizeof shared);
+            while (!current->has_ended()) {
+                stage.turn.acquire();
+                current->go();
+                if (current->has_ended()) check_rest(grid);
+                director.release();
+            }
+        });
+    }
+    int idle = 0;
+    for (uint32_t left = grid.blocks; left > 0;) {
+        bool moved = false;
+        for (uint32_t i = 0; i < grid.blocks; ++i) {
+            Stage& stage = stages[grid.order == Order::kForward ? i : grid.blocks - 1 - i];
+            if (stage.block->has_ended()) continue;
+            stage.turn.release();
+            director.acquire();
+            moved |= stage.block->take_moved();
+            if (stage.block->has_ended()) --left;
+        }
+        idle = moved ? 0 : idle + 1;
+        if (idle > kPatience) give_up(stages);
+    }
+    for (Stage& stage : stages) stage.host.join();
+    alarm(0);
+}
+
+}  // namespace emulator

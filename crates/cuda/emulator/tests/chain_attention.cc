@@ -1,0 +1,57 @@
+// Attention of a chain by itself, beside loops in double precision.
+#include "chain_attention.h"
+
+namespace {
+
+using emulator::Order;
+
+// New keys and values as they must be in the cache, and what the cache has.
+void check_stored(const Attention& attention, const std::string& name) {
+    const AttentionShape& shape = attention.shape;
+    std::vector<double> expected;
+    std::vector<float> found;
+    for (int row = 0; row < shape.rows(); ++row) {
+        for (int head = 0; head < shape.kv_heads; ++head) {
+            const int column = head * kHeadDim, key = shape.query_width() + column, value = key + shape.kv_width();
+            const std::vector<double> turned = attention.turned(row, key, attention.key_norm);
+            for (int i = 0; i < kHeadDim; ++i) {
+                expected.push_back(turned[i]);
+                found.push_back(attention.keys.at(attention.slots[row], column + i));
+                expected.push_back(attention.fresh.at(row, value + i));
+                found.push_back(attention.values.at(attention.slots[row], column + i));
+            }
+        }
+    }
+    report_close(name + ", stored", found, expected, kOfBf16);
+}
+
+void check(ChainMachine& machine, const AttentionShape& shape, uint32_t blocks, Order order) {
+    Attention attention(shape);
+    machine.run({attention.link()}, blocks, order);
+    const std::string name = words("%s, %u blocks", shape.name().c_str(), blocks);
+    check_stored(attention, name);
+    std::vector<double> expected;
+    for (int row = 0; row < shape.rows(); ++row) {
+        for (int head = 0; head < shape.kv_heads * shape.group; ++head) {
+            for (double element : attention.attended(row, head)) expected.push_back(element);
+        }
+    }
+    report_close(name, attention.out.numbers(), expected, kOfSeveralBf16);
+    if (!attention.out.has_clean_gaps()) report(name, false, "writes behind rows");
+}
+
+}  // namespace
+
+int main() {
+    ChainMachine machine;
+    check(machine, {{1}, 1, 1, 16, 1, true}, 1, Order::kForward);
+    check(machine, {{32}, 2, 2, 32, 4, false}, 2, Order::kBackward);
+    check(machine, {{33}, 2, 4, 64, 2, true}, 3, Order::kShuffled);
+    check(machine, {{33, 1}, 1, 3, 48, 1, false}, 1, Order::kForward);
+    check(machine, {{70, 129}, 2, 4, 16, 3, false}, 4, Order::kShuffled);
+    check(machine, {{129}, 1, 5, 24, 1, true}, 2, Order::kForward);
+    check(machine, {{200}, 1, 8, 32, 16, true}, 4, Order::kBackward);
+    check(machine, {{200, 5}, 3, 7, 8, 2, true}, 3, Order::kForward);
+    // More stages of one part than the ring has places.
+    check(machine, {{1000}, 1, 8, 16, 1, false}, 1, Order::kShuffled);
+}

@@ -1,0 +1,120 @@
+// Links of chains as chain/link.rs makes them, and what launches them as chain/mod.rs does.
+#pragma once
+#include <algorithm>
+
+#include "case.h"
+#include "chain.cu"
+
+constexpr uint32_t kWholeSharedRoom = 232448;
+
+// A weight: its numbers, and as the kernel reads it.
+struct ChainWeight {
+    int outputs;
+    int inputs;
+    std::vector<double> numbers;
+    std::vector<bf16> elements;
+
+    // Scaled so that results are about as large as inputs.
+    ChainWeight(int output_count, int input_count) : outputs(output_count), inputs(input_count) {
+        const float scale = 1.0f / std::sqrt(float(inputs));
+        for (size_t i = 0; i < size_t(outputs) * inputs; ++i) {
+            elements.push_back(random_numbers().bf16_number(scale));
+            numbers.push_back(__bfloat162float(elements.back()));
+        }
+    }
+
+    TensorMap map(bool gated) const {
+        const uint64_t row = 2 * inputs, slices = inputs / kSlice, all = outputs;
+        if (!gated) return emulator::make_map(elements.data(), {kSlice, all, slices}, {row, 128}, {kSlice, kOutputs, kWarps});
+        return emulator::make_map(elements.data(), {kSlice, 8, 2, all / kOutputs, slices}, {row, all / 2 * row, 8 * row, 128},
+                                  {kSlice, 8, 2, 1, kWarps});
+    }
+
+    // Row by row, in double precision.
+    std::vector<double> times(const Matrix& x) const {
+        std::vector<double> results;
+        for (int row = 0; row < x.rows; ++row) {
+            for (int output = 0; output < outputs; ++output) {
+                double sum = 0;
+                for (int i = 0; i < inputs; ++i) sum += numbers[size_t(output) * inputs + i] * x.at(row, i);
+                results.push_back(sum);
+            }
+        }
+        return results;
+    }
+};
+
+// A product that leaves bf16 in `out`; what else surrounds it is set by those who need it.
+inline ChainLink product_link(const ChainWeight& weight, LinkKind kind, const Matrix& x, Matrix& out) {
+    ChainLink link{};
+    link.maps[0] = weight.map(kind == LinkKind::kGated);
+    link.kind = kind;
+    link.groups = (weight.outputs + kOutputs - 1) / kOutputs;
+    link.stages = (weight.inputs + kStageInputs - 1) / kStageInputs;
+    link.inputs = weight.inputs;
+    link.x = x.elements.data();
+    link.x_stride = x.stride;
+    link.linear = {};
+    link.linear.out = out.elements.data();
+    link.linear.out_stride = out.stride;
+    link.linear.rows = x.rows;
+    link.linear.outputs = weight.outputs;
+    link.linear.stages = link.stages;
+    return link;
+}
+
+// The end of a layer: adds to the residual, and leaves sums of squares for those who read the norm late.
+struct Onward {
+    Matrix residual;
+    std::vector<float> norm;
+    std::vector<float> squares;
+
+    Onward(int rows, int width) : residual(Matrix::random(rows, width)), squares(rows * ((width + 15) / 16), NAN) {
+        for (int i = 0; i < width; ++i) norm.push_back(1.0f + 0.1f * random_numbers().number());
+    }
+
+    uint32_t parts() const { return squares.size() / residual.rows; }
+
+    void end(ChainLink& link) {
+        link.linear.residual = residual.elements.data();
+        link.linear.residual_stride = residual.stride;
+        link.linear.norm = norm.data();
+        link.linear.next_squares = squares.data();
+        link.linear.next_parts = parts();
+    }
+
+    void complete(ChainLink& link) const {
+        link.linear.squares = squares.data();
+        link.linear.parts = parts();
+        link.linear.width = residual.columns;
+        link.linear.eps = 1e-6f;
+    }
+};
+
+inline uint32_t room_of(const ChainLink& link) {
+    if (link.kind == LinkKind::kAttend) return kWarps * (link.attend.group * kHeadStride * 4 + kMostHeads * 8);
+    return link.linear.rows * (link.stages * kStageInputs * 2 + kRowGap);
+}
+
+// Memory that all chains share, with the mail of those before.
+struct ChainMachine {
+    ChainProgress progress{};
+    std::vector<uint64_t> results = std::vector<uint64_t>(3 * kMostRows * kResultWords);
+    std::vector<uint64_t> squares = std::vector<uint64_t>(3 * kMostRows * kSquareWords);
+
+    void run(const std::vector<ChainLink>& links, uint32_t blocks, emulator::Order order = emulator::Order::kForward) {
+        ChainParams params{};
+        for (const ChainLink& link : links) params.x_room = std::max(params.x_room, room_of(link));
+        params.x_room = (params.x_room + 1023) / 1024 * 1024;
+        params.ring = std::min<uint32_t>(kMostStages, (kWholeSharedRoom - kRestRoom - params.x_room) / kStageBytes);
+        params.links = links.size() > 1 ? links.data() : nullptr;
+        params.progress = &progress;
+        params.results = results.data();
+        params.squares = squares.data();
+        params.count = links.size();
+        params.only = links[0];
+        const uint32_t age = progress.age;
+        emulator::launch({blocks, kThreads, kWholeSharedRoom, order}, [&] { chain(params); });
+        if (progress.age != age + links.size() || progress.done != 0) report("a chain", false, "leaves no room for the next");
+    }
+};

@@ -1,0 +1,140 @@
+// Products of a chain by themselves, with every ending, beside loops in double precision.
+#include "chain_links.h"
+
+namespace {
+
+using emulator::Order;
+
+struct Shape {
+    int rows;
+    int outputs;
+    int inputs;
+    uint32_t blocks;
+    Order order;
+};
+
+std::string name(const char* what, const Shape& shape) {
+    return words("%s, %d rows, %d x %d, %u blocks", what, shape.rows, shape.outputs, shape.inputs, shape.blocks);
+}
+
+std::vector<bf16> some_bias(int count) {
+    std::vector<bf16> bias;
+    for (int i = 0; i < count; ++i) bias.push_back(random_numbers().bf16_number());
+    return bias;
+}
+
+void check_results(ChainMachine& machine, const Shape& shape, bool wide, bool biased) {
+    const ChainWeight weight(shape.outputs, shape.inputs);
+    const Matrix x = Matrix::random(shape.rows, shape.inputs, 8);
+    const std::vector<bf16> bias = some_bias(shape.outputs);
+    Matrix out(shape.rows, shape.outputs, 8);
+    std::vector<float> floats(size_t(shape.rows) * shape.outputs, NAN);
+    ChainLink link = product_link(weight, LinkKind::kResults, x, out);
+    if (wide) {
+        link.linear.out = floats.data();
+        link.linear.out_stride = shape.outputs;
+        link.linear.wide = 1;
+    }
+    if (biased) link.linear.bias = bias.data();
+    machine.run({link}, shape.blocks, shape.order);
+
+    std::vector<double> expected = weight.times(x);
+    for (size_t i = 0; biased && i < expected.size(); ++i) expected[i] += __bfloat162float(bias[i % shape.outputs]);
+    const std::string full = name(wide ? "results as f32" : "results as bf16", shape) + (biased ? ", bias" : "");
+    wide ? report_close(full, floats, expected, kOfFloats) : report_close(full, out.numbers(), expected, kOfBf16);
+    if (!out.has_clean_gaps()) report(full, false, "writes behind rows");
+}
+
+void check_gated(ChainMachine& machine, const Shape& shape, bool biased, bool gelu) {
+    const ChainWeight weight(shape.outputs, shape.inputs);
+    const Matrix x = Matrix::random(shape.rows, shape.inputs);
+    const std::vector<bf16> bias = some_bias(shape.outputs);
+    const int width = shape.outputs / 2;
+    Matrix out(shape.rows, width, 8);
+    ChainLink link = product_link(weight, LinkKind::kGated, x, out);
+    if (biased) link.linear.bias = bias.data();
+    link.linear.gelu = gelu;
+    machine.run({link}, shape.blocks, shape.order);
+
+    const std::vector<double> sums = weight.times(x);
+    std::vector<double> expected;
+    for (int row = 0; row < shape.rows; ++row) {
+        for (int i = 0; i < width; ++i) {
+            const auto sum = [&](int at) {
+                return sums[size_t(row) * shape.outputs + at] + (biased ? __bfloat162float(bias[at]) : 0.0f);
+            };
+            const double x = sum(i);
+            const double curve = 0.5 * x * (1 + std::tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
+            expected.push_back((gelu ? curve : x / (1 + std::exp(-x))) * sum(width + i));
+        }
+    }
+    const std::string full = name("gated", shape) + (biased ? ", bias" : "") + (gelu ? ", gelu" : "");
+    report_close(full, out.numbers(), expected, kOfBf16);
+    if (!out.has_clean_gaps()) report(full, false, "writes behind rows");
+}
+
+// The end of a layer, and a product that reads its norm late.
+void check_onward(ChainMachine& machine, const Shape& shape, bool biased) {
+    const ChainWeight weight(shape.outputs, shape.inputs);
+    const Matrix x = Matrix::random(shape.rows, shape.inputs);
+    const std::vector<bf16> bias = some_bias(shape.outputs);
+    Matrix out(shape.rows, shape.outputs, 8);
+    Onward onward(shape.rows, shape.outputs);
+    const Matrix before = onward.residual;
+    ChainLink link = product_link(weight, LinkKind::kOnward, x, out);
+    if (biased) link.linear.bias = bias.data();
+    onward.end(link);
+    machine.run({link}, shape.blocks, shape.order);
+
+    const std::vector<double> sums = weight.times(x);
+    std::vector<double> residual, results, squares(onward.squares.size());
+    for (int row = 0; row < shape.rows; ++row) {
+        for (int i = 0; i < shape.outputs; ++i) {
+            const double sum = sums[row * shape.outputs + i] + before.at(row, i) + (biased ? __bfloat162float(bias[i]) : 0.0f);
+            residual.push_back(sum);
+            results.push_back(sum * onward.norm[i]);
+            squares[row * onward.parts() + i / 16] += sum * sum;
+        }
+    }
+    const std::string full = name("onward", shape) + (biased ? ", bias" : "");
+    report_close(full + ", residual", onward.residual.numbers(), residual, kOfBf16);
+    report_close(full + ", results", out.numbers(), results, kOfBf16);
+    report_close(full + ", squares", onward.squares, squares, kOfFloats);
+
+    // The product that reads it must find the same factors.
+    const ChainWeight next(48, shape.outputs);
+    Matrix logits(shape.rows, 48);
+    ChainLink reader = product_link(next, LinkKind::kResults, out, logits);
+    onward.complete(reader);
+    machine.run({reader}, shape.blocks, shape.order);
+    std::vector<double> expected = next.times(out);
+    for (size_t i = 0; i < expected.size(); ++i) {
+        double sum = 0;
+        for (uint32_t part = 0; part < onward.parts(); ++part) sum += squares[i / 48 * onward.parts() + part];
+        expected[i] /= std::sqrt(sum / shape.outputs + 1e-6);
+    }
+    report_close(full + ", late norm", logits.numbers(), expected, kOfBf16);
+}
+
+}  // namespace
+
+int main() {
+    ChainMachine machine;
+    // Outputs that fill no group, inputs that end inside a stage, one and many stages, more blocks than groups.
+    const Shape shapes[] = {
+        {1, 16, 64, 1, Order::kForward},     {1, 40, 1152, 2, Order::kBackward}, {2, 64, 2048, 3, Order::kShuffled},
+        {2, 200, 4352, 4, Order::kForward},  {1, 7, 576, 2, Order::kForward},    {2, 24, 512, 4, Order::kShuffled},
+    };
+    for (const Shape& shape : shapes) {
+        check_results(machine, shape, true, false);
+        check_results(machine, shape, false, true);
+    }
+    // More stages than the ring has places.
+    check_results(machine, {1, 96, 9216, 1, Order::kBackward}, true, true);
+    check_gated(machine, {1, 160, 640, 2, Order::kForward}, false, false);
+    check_gated(machine, {2, 96, 1152, 4, Order::kShuffled}, true, false);
+    check_gated(machine, {2, 48, 64, 1, Order::kBackward}, true, true);
+    check_onward(machine, {1, 384, 640, 2, Order::kForward}, false);
+    check_onward(machine, {2, 192, 1088, 4, Order::kShuffled}, true);
+    check_onward(machine, {2, 64, 64, 3, Order::kBackward}, false);
+}
