@@ -167,3 +167,30 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_laid_over_those_of_the_same_name_only() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("crates/cuda/kernels/chain.cu", "kernel");
+        write("crates/cuda/kernels/common/copy.cuh", "of the GPU");
+        write("crates/cuda/emulator/common/copy.cuh", "of the host");
+        let workshop = Workshop::new(root.path(), Path::new("toolkit")).unwrap();
+        let laid = |name| std::fs::read_to_string(workshop.kernels.join(name)).unwrap();
+        assert_eq!(laid("chain.cu"), "kernel");
+        assert_eq!(laid("common/copy.cuh"), "of the host");
+
+        write("crates/cuda/emulator/common/other.cuh", "");
+        let refused = Workshop::new(root.path(), Path::new("toolkit")).err();
+        let said = refused.expect("it replaces nothing").to_string();
+        assert!(said.contains("other.cuh"), "{said}");
+    }
+}

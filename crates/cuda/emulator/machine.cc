@@ -43,6 +43,10 @@ void check_rest(const Grid& grid) {
     }
 }
 
+bool is_late(const Grid& grid, uint32_t number) {
+    return grid.order == Order::kBackward && grid.blocks > 1 && number + 1 == grid.blocks;
+}
+
 [[noreturn]] void give_up(const std::vector<Stage>& stages) {
     fprintf(stderr, "deadlock:\n");
     for (const Stage& stage : stages) stage.block->explain();
@@ -116,10 +120,9 @@ void Block::pass(Reason reason) {
     if (_setjmp(running->place) == 0) _longjmp(director_, 1);
 }
 
-void Block::go() {
-    bool some = true;
-    while (some) {
-        bool before = std::exchange(moved_, false);
+void Block::go(bool only_one_turn) {
+    for (bool before = moved_, again = true; again; before = moved_) {
+        moved_ = false;
         if (grid.order == Order::kShuffled) shuffle();
         for (uint32_t i : order_) {
             Thread& thread = threads_[i];
@@ -127,17 +130,27 @@ void Block::go() {
             moved_ = moved_ || thread.is_ready;
             resume(thread);
         }
-        for (auto& act : std::exchange(later_, {})) act();
-        some = moved_;
+        if (!moved_ && !later_.empty()) do_later();
+        again = moved_ && !only_one_turn;
         moved_ = moved_ || before;
     }
 }
 
 void Block::shuffle() {
-    for (uint32_t i = order_.size() - 1; i > 0; --i) {
-        random_ = random_ * 1664525 + 1013904223;
-        std::swap(order_[i], order_[(random_ >> 8) % (i + 1)]);
-    }
+    for (uint32_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[random(i + 1)]);
+}
+
+void Block::do_later() {
+    const uint32_t most = later_.size() - 1;
+    const uint32_t which = grid.order == Order::kForward ? 0 : grid.order == Order::kBackward ? most : random(most + 1);
+    const std::function<void()> act = std::move(later_[which]);
+    later_.erase(later_.begin() + which);
+    act();
+}
+
+uint32_t Block::random(uint32_t below) {
+    random_ = random_ * 1664525 + 1013904223;
+    return (random_ >> 8) % below;
 }
 
 bool Block::take_moved() { return std::exchange(moved_, false); }
@@ -202,12 +215,12 @@ void launch(const Grid& grid, const std::function<void()>& kernel) {
     for (uint32_t i = 0; i < grid.blocks; ++i) {
         Stage& stage = stages[i];
         stage.block = std::make_unique<Block>(i, grid, kernel);
-        stage.host = std::thread([&stage, &director, &grid] {
+        stage.host = std::thread([&stage, &director, &grid, i] {
             current = stage.block.get();
             memset(shared, kPoison, sizeof shared);
             while (!current->has_ended()) {
                 stage.turn.acquire();
-                current->go();
+                current->go(is_late(grid, i));
                 if (current->has_ended()) check_rest(grid);
                 director.release();
             }
@@ -217,8 +230,8 @@ void launch(const Grid& grid, const std::function<void()>& kernel) {
     for (uint32_t left = grid.blocks; left > 0;) {
         bool moved = false;
         for (uint32_t i = 0; i < grid.blocks; ++i) {
-            Stage& stage = stages[grid.order == Order::kForward ? i : grid.blocks - 1 - i];
-            if (stage.block->has_ended()) continue;
+            Stage& stage = stages[i];
+            if (stage.block->has_ended() || (is_late(grid, i) && moved)) continue;
             stage.turn.release();
             director.acquire();
             moved |= stage.block->take_moved();

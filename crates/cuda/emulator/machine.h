@@ -64,7 +64,8 @@ struct Thread {
     std::deque<std::vector<Copy>> groups;
 };
 
-// The order in which threads take turns; what a kernel finds may not depend on it.
+// The order in which threads take turns and copies land; what a kernel finds may not depend on it. Where it is backward,
+// the last block is late: it takes a single step whenever the others have gone as far as they can.
 enum class Order { kForward, kBackward, kShuffled };
 
 struct Grid {
@@ -87,8 +88,8 @@ public:
     ~Block();
     Block(const Block&) = delete;
 
-    // Lets threads run until none gets any further.
-    void go();
+    // Gives every thread a turn, or turns until none gets any further.
+    void go(bool only_one_turn);
     bool has_ended() const { return left_ == 0; }
     // True when something happened since the last time one asked.
     bool take_moved();
@@ -119,7 +120,7 @@ public:
     }
     // Counts one member more; true for the last one, who must begin the next turn.
     bool arrive(Meeting& meeting, uint32_t members, Reason reason);
-    // Does something when all threads that can run have run, as late as copies may land.
+    // Does something when no thread gets any further without it: as late as copies may land, and in any order.
     void later(std::function<void()> act) { later_.push_back(std::move(act)); }
 
 private:
@@ -135,6 +136,8 @@ private:
 
     void resume(Thread& thread);
     void shuffle();
+    void do_later();
+    uint32_t random(uint32_t below);
     static void begin();
 };
 

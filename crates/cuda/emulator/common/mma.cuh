@@ -80,7 +80,9 @@ inline uint32_t transpose_matrix(uint32_t fragment) {
     } part{fragment, 0};
     emulator::together("a matrix of its warp to transpose", part, [](Part** parts) {
         emulator::SmallMatrix matrix;
-        for (uint32_t lane = 0; lane < emulator::kWarp; ++lane) memcpy(&matrix.rows[lane / 4][lane % 4 * 2], &parts[lane]->given, 4);
+        for (uint32_t lane = 0; lane < emulator::kWarp; ++lane) {
+            memcpy(&matrix.rows[lane / 4][lane % 4 * 2], &parts[lane]->given, 4);
+        }
         for (uint32_t lane = 0; lane < emulator::kWarp; ++lane) parts[lane]->found = matrix.fragment(lane, true);
     });
     return part.found;

@@ -1,5 +1,5 @@
 // The copy engine: boxes of a tensor of 16-bit elements with rows of 128 bytes, turned by 128-byte swizzling. They land
-// after all threads had a turn, and until then their place is poisoned.
+// as late as they may, in any order, and until then their place is poisoned.
 #pragma once
 #include <initializer_list>
 #include <vector>

@@ -36,7 +36,10 @@ struct Matrix {
     std::vector<__nv_bfloat16> elements;
 
     Matrix(int row_count, int column_count, int gap = 0)
-        : rows(row_count), columns(column_count), stride(column_count + gap), elements(size_t(rows) * stride, __float2bfloat16(NAN)) {}
+        : rows(row_count),
+          columns(column_count),
+          stride(column_count + gap),
+          elements(size_t(rows) * stride, __float2bfloat16(NAN)) {}
 
     static Matrix random(int rows, int columns, int gap = 0) {
         Matrix matrix(rows, columns, gap);

@@ -20,8 +20,8 @@ struct AttentionShape {
 
     std::string name() const {
         const std::string other = rows() > 1 ? words(" and %d", lengths[1]) : "";
-        return words("lengths %d%s, %d x %d heads, pages of %d, up to %u parts%s", lengths[0], other.c_str(), kv_heads, group, page,
-                     most_parts, norms ? ", norms" : "");
+        return words("lengths %d%s, %d x %d heads, pages of %d, up to %u parts%s", lengths[0], other.c_str(), kv_heads, group,
+                     page, most_parts, norms ? ", norms" : "");
     }
 };
 
