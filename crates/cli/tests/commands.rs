@@ -114,7 +114,9 @@ fn without_a_network_a_hub_model_comes_with_instructions() {
     );
     assert_eq!(code, 2);
     assert!(
-        err.contains("cannot reach http://127.0.0.1:1 for maker/tiny"),
+        err.contains(
+            "maker/tiny is no file or folder here, and http://127.0.0.1:1 cannot be reached"
+        ),
         "{err}"
     );
     let mut pull = command(&["pull", "maker/tiny"], home.path());

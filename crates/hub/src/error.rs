@@ -130,8 +130,9 @@ pub enum HubError {
     },
     /// The hub does not answer.
     #[error(
-        "cannot reach {endpoint} for {id}: {reason}; without a network, put the model's files into a \
-         folder and give that folder as --model-path, or set HF_ENDPOINT to a mirror"
+        "{id} is no file or folder here, and {endpoint} cannot be reached for it: {reason}; without \
+         a network, put the model's files into a folder and give that folder as --model-path, or set \
+         HF_ENDPOINT to a mirror"
     )]
     Unreachable {
         /// The hub id.
