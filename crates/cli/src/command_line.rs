@@ -133,7 +133,7 @@ pub(crate) fn help() -> String {
     }
     text += "\nenvironment:\n";
     for (name, meaning) in VARIABLES {
-        let _ = writeln!(text, "  {name:<16} {meaning}");
+        let _ = writeln!(text, "  {name:<17} {meaning}");
     }
     text + "\n`peregrine COMMAND --help` lists the options of a command.\n"
 }

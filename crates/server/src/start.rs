@@ -105,10 +105,12 @@ fn begin(
     }
     if log == RequestLog::Summary {
         tracing::info!(
-            "Receive: rid={}, input_tokens={}, max_new_tokens={:?}, n={}",
+            "Receive: rid={}, input_tokens={}, max_new_tokens={}, n={}",
             generation.id.escape_debug(),
             prompt.len(),
-            params.max_new_tokens,
+            params
+                .max_new_tokens
+                .map_or_else(|| "None".to_owned(), |tokens| tokens.to_string()),
             generation.sampling.choices,
         );
     }
