@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/kernels");
+    // To cargo, a path that is not there has always changed: without kernels every build would begin with this crate.
+    std::fs::create_dir_all(&folder).expect("the target folder is writable");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut table = String::from("&[\n");
     for file in compiled(&folder) {
