@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/kernels");
-    // To cargo, a path that is not there has always changed: without kernels every build would begin with this crate.
-    std::fs::create_dir_all(&folder).expect("the target folder is writable");
+    if !folder.exists() {
+        make_old(&folder).expect("the target folder is writable");
+    }
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut table = String::from("&[\n");
     for file in compiled(&folder) {
@@ -30,6 +32,13 @@ fn main() {
     )]
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     std::fs::write(out.join("embedded.rs"), table).expect("the build folder is writable");
+}
+
+/// Makes a folder that looks old. To cargo, one that is not there has always changed, and so has one that is newer than this
+/// build: without kernels every build would begin with this crate.
+fn make_old(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    std::fs::File::open(folder)?.set_modified(SystemTime::UNIX_EPOCH)
 }
 
 fn compiled(folder: &Path) -> Vec<PathBuf> {
