@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -104,10 +105,17 @@ inline unsigned __ballot_sync(unsigned mask, bool vote) {
 }
 
 inline bool __any_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) != 0; }
+inline bool __all_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) == mask; }
+
+inline unsigned __reduce_add_sync(unsigned mask, unsigned value) {
+    for (int bits = 1; bits < 32; bits *= 2) value += __shfl_xor_sync(mask, value, bits);
+    return value;
+}
 
 // Only one thread runs at a time.
-inline uint32_t atomicAdd(uint32_t* to, uint32_t value) {
-    const uint32_t before = *to;
+template <class T>
+T atomicAdd(T* to, std::type_identity_t<T> value) {
+    const T before = *to;
     *to += value;
     return before;
 }
@@ -141,8 +149,11 @@ inline float __uint_as_float(uint32_t bits) {
 
 inline float rsqrtf(float x) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x))); }
 inline float __expf(float x) { return expf(x); }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline uint32_t __umulhi(uint32_t a, uint32_t b) { return static_cast<uint64_t>(a) * b >> 32; }
 inline uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 inline uint32_t max(uint32_t a, uint32_t b) { return a > b ? a : b; }
+inline unsigned long long min(unsigned long long a, unsigned long long b) { return a < b ? a : b; }
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
