@@ -20,7 +20,7 @@ struct Barrier {
     // One arrival, after which so many bytes are still to come.
     void expect(uint32_t count) { change(1, count); }
 
-    void arrive(uint32_t count = 1) { change(count, 0); }
+    void arrive() { change(1, 0); }
 
     // Bytes that a copy has brought.
     void complete(uint32_t count) { change(0, -static_cast<int64_t>(count)); }

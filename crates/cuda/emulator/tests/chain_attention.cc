@@ -25,10 +25,10 @@ void check_stored(const Attention& attention, const std::string& name) {
     report_close(name + ", stored", found, expected, kOfBf16);
 }
 
-void check(ChainMachine& machine, const AttentionShape& shape, uint32_t blocks, Order order) {
+void check(ChainMachine& machine, const AttentionShape& shape, uint32_t blocks, Order order, uint32_t least_room = 0) {
     Attention attention(shape);
-    machine.run({attention.link()}, blocks, order);
-    const std::string name = words("%s, %u blocks", shape.name().c_str(), blocks);
+    machine.run({attention.link()}, blocks, order, least_room);
+    const std::string name = words("%s, %u blocks, order %d", shape.name().c_str(), blocks, int(order));
     check_stored(attention, name);
     std::vector<double> expected;
     for (int row = 0; row < shape.rows(); ++row) {
@@ -53,5 +53,9 @@ int main() {
     check(machine, {{200}, 1, 8, 32, 16, true}, 4, Order::kBackward);
     check(machine, {{200, 5}, 3, 7, 8, 2, true}, 3, Order::kForward);
     // More stages of one part than the ring has places.
-    check(machine, {{1000}, 1, 8, 16, 1, false}, 1, Order::kForward);
+    for (Order order : {Order::kForward, Order::kBackward, Order::kShuffled}) {
+        check(machine, {{1000}, 1, 8, 16, 1, false}, 1, order);
+        // The same with fewer places than warps, as beside long rows of x.
+        check(machine, {{1000}, 1, 8, 16, 1, false}, 1, order, 100 << 10);
+    }
 }

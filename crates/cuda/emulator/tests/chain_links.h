@@ -102,8 +102,11 @@ struct ChainMachine {
     std::vector<uint64_t> results = std::vector<uint64_t>(3 * kMostRows * kResultWords);
     std::vector<uint64_t> squares = std::vector<uint64_t>(3 * kMostRows * kSquareWords);
 
-    void run(const std::vector<ChainLink>& links, uint32_t blocks, emulator::Order order = emulator::Order::kForward) {
+    // Links that are not there may need `least_room` for their rows.
+    void run(const std::vector<ChainLink>& links, uint32_t blocks, emulator::Order order = emulator::Order::kForward,
+             uint32_t least_room = 0) {
         ChainParams params{};
+        params.x_room = least_room;
         for (const ChainLink& link : links) params.x_room = std::max(params.x_room, room_of(link));
         params.x_room = (params.x_room + 1023) / 1024 * 1024;
         params.ring = std::min<uint32_t>(kMostStages, (kWholeSharedRoom - kRestRoom - params.x_room) / kStageBytes);

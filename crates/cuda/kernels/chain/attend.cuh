@@ -178,7 +178,8 @@ private:
         return all + (static_cast<size_t>(part.slot) * a.kv_heads + part.head) * kHeadDim;
     }
 
-    // Stages of the part in turn, one a warp.
+    // Stages of the part in turn, one a warp. All warps follow every stage: one that left some out could be a turn of the
+    // ring ahead of a stage that is still on its way, and take the turn before for its own.
     __device__ void attend(ChainRing::Place& place) {
         highest[0] = highest[1] = kLowest;
         total[0] = total[1] = 0.0f;
@@ -190,11 +191,15 @@ private:
         const uint32_t stages = part.stages();
 #pragma unroll 1
         for (uint32_t stage = 0; stage < stages; ++stage, place.advance(ring.count)) {
-            if (stage % kWarps != warp) continue;
             ring.full[place.stage].wait(place.parity);
+            if (stage % kWarps != warp) {
+                __syncwarp();
+                if (lane == 0) ring.empty[place.stage].arrive();
+                continue;
+            }
             use(part.begin + stage * kTile, ring.at(place));
             __syncwarp();
-            if (lane == 0) ring.empty[place.stage].arrive(kWarps);
+            if (lane == 0) ring.empty[place.stage].arrive();
         }
     }
 

@@ -21,11 +21,6 @@ struct Barrier {
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
     }
 
-    // So many arrivals at once.
-    __device__ __forceinline__ void arrive(uint32_t count) {
-        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(this)), "r"(count) : "memory");
-    }
-
     // Waits for the end of the phase of this parity.
     __device__ __forceinline__ void wait(uint32_t parity) {
         asm volatile(
