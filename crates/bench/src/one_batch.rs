@@ -221,21 +221,7 @@ fn run(given: &Parsed, surroundings: &mut Surroundings<'_>) -> Result<(), Servin
         streams: Streams::seeded(seed),
     };
     if !given.switch("skip-warmup") {
-        surroundings.say(&format!("{} Warmup Begin {}", "=".repeat(8), "=".repeat(8)));
-        surroundings.say(&format!("Warmup with batch_size={batches:?}"));
-        for batch in &batches {
-            let case = bench.case(Shape {
-                batch: *batch,
-                input: 1024,
-                output: 16,
-            })?;
-            surroundings.say(&case.words());
-        }
-        surroundings.say(&format!(
-            "{} Warmup End   {}\n",
-            "=".repeat(8),
-            "=".repeat(8)
-        ));
+        bench.warm_up(&batches, surroundings)?;
     }
     let mut cases = Vec::new();
     let results = PathBuf::from(given.text("result-filename").unwrap_or_default());
@@ -258,6 +244,12 @@ fn run(given: &Parsed, surroundings: &mut Surroundings<'_>) -> Result<(), Servin
                 cases.push(case);
             }
         }
+    }
+    if cases.is_empty() {
+        return Err(ServingError::Refused(format!(
+            "nothing was measured: no shape fits the server's cache of {} tokens",
+            capacity.unwrap_or_default()
+        )));
     }
     surroundings.say(&format!("\nResults are saved to {}", results.display()));
     if given.switch("show-report") {
@@ -309,6 +301,27 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// One case of each batch size that nobody keeps.
+    fn warm_up(
+        &mut self,
+        batches: &[u64],
+        surroundings: &mut Surroundings<'_>,
+    ) -> Result<(), ServingError> {
+        let frame = "=".repeat(8);
+        surroundings.say(&format!("{frame} Warmup Begin {frame}"));
+        surroundings.say(&format!("Warmup with batch_size={batches:?}"));
+        for &batch in batches {
+            let case = self.case(Shape {
+                batch,
+                input: 1024,
+                output: 16,
+            })?;
+            surroundings.say(&case.words());
+        }
+        surroundings.say(&format!("{frame} Warmup End   {frame}\n"));
+        Ok(())
+    }
+
     /// Sends one batch as one request and times its stream.
     fn case(&mut self, shape: Shape) -> Result<Case, ServingError> {
         self.control

@@ -172,3 +172,32 @@ fn one_batch_is_one_request_and_its_latency() {
     assert!((0.022..0.060).contains(&first_tokens), "{first_tokens}");
     assert_eq!(bench.bodies("/generate").len(), 2);
 }
+
+#[test]
+fn a_batch_that_fits_no_cache_is_no_result() {
+    let bench = Bench::with(|request| {
+        if !request.path.contains("server_info") {
+            return answer(request);
+        }
+        let states = json!([{ "memory_usage": { "token_capacity": 64 } }]);
+        Script::json(&json!({ "internal_states": states }))
+    });
+    let base = bench.server.base_url();
+    let (results, tokenizer) = (bench.path("none.jsonl"), data_text("tokenizer"));
+    let words = [
+        "--base-url",
+        &base,
+        "--tokenizer",
+        &tokenizer,
+        "--input-len",
+        "100",
+        "--skip-warmup",
+        "--result-filename",
+        &results,
+    ];
+    let printed = run_with(bench::one_batch::main, &words);
+    assert_eq!(printed.code, 1, "{}", printed.out);
+    let reason = "nothing was measured: no shape fits the server's cache of 64 tokens";
+    assert!(printed.err.contains(reason), "{}", printed.err);
+    assert!(bench.bodies("/generate").is_empty());
+}

@@ -40,7 +40,9 @@ pub enum StopPatternError {
         reason: String,
     },
     /// They repeat too much.
-    #[error("stop_regex {0:?} is too large when compiled")]
+    #[error(
+        "stop_regex {0:?} is too large when compiled, over the limit of {MAX_PLACES} states or {MAX_SIZE} bytes"
+    )]
     TooLarge(Vec<String>),
 }
 
@@ -352,7 +354,7 @@ mod tests {
             (&many, "at most 32 stop_regex patterns are allowed, got 33"),
             (
                 &["(?:\\w{1000}){1000}"],
-                "stop_regex [\"(?:\\\\w{1000}){1000}\"] is too large when compiled",
+                "stop_regex [\"(?:\\\\w{1000}){1000}\"] is too large when compiled, over the limit of 16384 states or 1048576 bytes",
             ),
         ] {
             assert_eq!(new(patterns), Err(expected.to_owned()));
