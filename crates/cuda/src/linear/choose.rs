@@ -1,7 +1,6 @@
 //! Which way a product goes: all are timed when a weight of a new shape is loaded.
 
 use ops::DeviceError;
-use tensor::DType;
 
 use super::timing::{Bench, Between, SEED, TimedWay, others};
 use super::{Choice, DeviceWeight, Product, Products, Shape, Way, blas, locked};
@@ -65,25 +64,13 @@ impl Products {
             return Ok(());
         };
         let began = std::time::Instant::now();
-        let largest = |of: fn(&Shape) -> usize| shapes.iter().map(of).max().unwrap_or(0);
-        let room = |bytes| allocate(&self.context, bytes, "choosing ways");
-        let inputs_timed = self.timed_inputs(largest(|shape| shape.bucket), inputs)?;
-        let mut out = room(largest(Shape::result_bytes))?;
-        let bias = room(2 * outputs)?;
         let others = self.others(outputs, inputs)?;
-        let bench = Bench {
-            weights: std::iter::once(weight).chain(&others).collect(),
-            inputs: &inputs_timed,
-        };
-        for shape in &shapes {
-            let mut product = Product {
-                x: inputs_timed.rows(shape.bucket),
-                bias: shape.bias.then(|| bias.view(0, 1, outputs, DType::BF16)),
-                out: out.view_mut(0, shape.bucket, outputs, shape.dtype()),
-            };
-            let choice = self.fastest(&mut product, &bench)?;
-            locked(&self.chosen).insert(*shape, choice);
-        }
+        let weights = std::iter::once(weight).chain(&others).collect();
+        self.time_shapes(&shapes, weights, |shape, product, bench| {
+            let choice = self.fastest(product, bench)?;
+            locked(&self.chosen).insert(shape, choice);
+            Ok(())
+        })?;
         let (seconds, with) = (
             began.elapsed().as_secs_f64(),
             if shapes[0].bias { " with a bias" } else { "" },

@@ -7,7 +7,7 @@
 use ops::{DeviceError, Graph as _, OpError};
 use tensor::{Buffer, DType, View};
 
-use super::{Product, Products};
+use super::{Product, Products, Shape};
 use crate::event::Event;
 use crate::graph;
 use crate::launch::gather::GatherParams;
@@ -52,7 +52,7 @@ pub(super) trait TimedWay: Copy {
 /// Weights of one shape that take turns, and what their inputs are made from.
 pub(super) struct Bench<'w, W> {
     pub(super) weights: Vec<&'w W>,
-    pub(super) inputs: &'w TimedInputs,
+    inputs: &'w TimedInputs,
 }
 
 /// Inputs of products that are timed.
@@ -65,7 +65,7 @@ pub(super) struct TimedInputs {
 
 impl TimedInputs {
     /// Some rows.
-    pub(super) fn rows(&self, rows: usize) -> View<'_> {
+    fn rows(&self, rows: usize) -> View<'_> {
         self.x.view(0, rows, self.width, DType::BF16)
     }
 }
@@ -83,12 +83,41 @@ pub(super) fn others(bytes: usize) -> usize {
 }
 
 impl Products {
-    /// Room for up to so many rows, with numbers: zeros cost less power, and power is what limits products of many rows.
-    pub(super) fn timed_inputs(
+    /// Makes a product of each of these shapes, all with weights of one shape, and hands it over to be timed.
+    pub(super) fn time_shapes<W>(
         &self,
-        rows: usize,
-        width: usize,
-    ) -> Result<TimedInputs, DeviceError> {
+        shapes: &[Shape],
+        weights: Vec<&W>,
+        mut time: impl FnMut(Shape, &mut Product<'_>, &Bench<'_, W>) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let Some(&Shape {
+            outputs, inputs, ..
+        }) = shapes.first()
+        else {
+            return Ok(());
+        };
+        let largest = |of: fn(&Shape) -> usize| shapes.iter().map(of).max().unwrap_or(0);
+        let room = |bytes| allocate(&self.context, bytes, "choosing ways");
+        let inputs = self.timed_inputs(largest(|shape| shape.bucket), inputs)?;
+        let mut out = room(largest(Shape::result_bytes))?;
+        let bias = room(2 * outputs)?;
+        let bench = Bench {
+            weights,
+            inputs: &inputs,
+        };
+        for &shape in shapes {
+            let mut product = Product {
+                x: inputs.rows(shape.bucket),
+                bias: shape.bias.then(|| bias.view(0, 1, outputs, DType::BF16)),
+                out: out.view_mut(0, shape.bucket, outputs, shape.dtype()),
+            };
+            time(shape, &mut product, &bench)?;
+        }
+        Ok(())
+    }
+
+    /// Room for up to so many rows, with numbers: zeros cost less power, and power is what limits products of many rows.
+    fn timed_inputs(&self, rows: usize, width: usize) -> Result<TimedInputs, DeviceError> {
         let room = |bytes| allocate(&self.context, bytes, "choosing ways");
         let inputs = TimedInputs {
             x: room(2 * rows * width)?,

@@ -1,7 +1,6 @@
 //! Which way a product goes: all are timed when a weight of a new shape is loaded.
 
 use ops::DeviceError;
-use tensor::DType;
 
 use super::{Choice, Float8Weight, MOST_ROUNDED, Way};
 use crate::device::ProductChoice;
@@ -73,31 +72,18 @@ impl Products {
         weight: &Float8Weight,
         mut shapes: Vec<Shape>,
     ) -> Result<(), DeviceError> {
-        let (kind, outputs) = (weight.kind(), weight.outputs);
+        let kind = weight.kind();
         shapes.retain(|shape| !locked(&self.float8.chosen).contains_key(&(*shape, kind)));
         if shapes.is_empty() {
             return Ok(());
         }
-        let largest = |of: fn(&Shape) -> usize| shapes.iter().map(of).max().unwrap_or(0);
-        let room = |bytes| allocate(&self.context, bytes, "choosing ways");
-        let inputs = self.timed_inputs(largest(|shape| shape.bucket), weight.inputs)?;
-        let mut out = room(largest(Shape::result_bytes))?;
-        let bias = room(2 * outputs)?;
         let others = self.float8_others(weight)?;
-        let bench = Bench {
-            weights: std::iter::once(weight).chain(&others).collect(),
-            inputs: &inputs,
-        };
-        for shape in shapes {
-            let mut product = Product {
-                x: inputs.rows(shape.bucket),
-                bias: shape.bias.then(|| bias.view(0, 1, outputs, DType::BF16)),
-                out: out.view_mut(0, shape.bucket, outputs, shape.dtype()),
-            };
-            let choice = self.fastest_float8(&mut product, &bench)?;
+        let weights = std::iter::once(weight).chain(&others).collect();
+        self.time_shapes(&shapes, weights, |shape, product, bench| {
+            let choice = self.fastest_float8(product, bench)?;
             locked(&self.float8.chosen).insert((shape, kind), choice);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Enough weights of the shape that the cache does not hold them all.
