@@ -4,11 +4,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Mutex;
 
 use anyhow::{Context as _, bail};
 
-use crate::kernels;
+use crate::{folder, kernels, workers};
 
 const COMPILER: &str = "c++";
 /// Kernels read the same bytes as different types, and fibers jump between stacks.
@@ -34,31 +33,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     let workshop = Workshop::new(root, &toolkit)?;
     let tests = programs(&workshop.emulator.join("tests"))?;
     workshop.compile(&workshop.emulator.join("machine.cc"), &["-c"], "machine.o")?;
-    let rest = Mutex::new(tests.iter());
-    let work = || -> anyhow::Result<()> {
-        loop {
-            let next = rest.lock().expect("nobody panics with the list").next();
-            let Some(test) = next else { return Ok(()) };
-            let outcome = workshop.test(test);
-            if outcome.is_err() {
-                rest.lock()
-                    .expect("nobody panics with the list")
-                    .by_ref()
-                    .for_each(drop);
-            }
-            outcome?;
-        }
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..kernels::AT_ONCE).map(|_| scope.spawn(work)).collect();
-        let results = workers
-            .into_iter()
-            .map(|worker| worker.join().expect("workers return errors"));
-        results
-            .collect::<Vec<_>>()
-            .into_iter()
-            .collect::<anyhow::Result<()>>()
-    })?;
+    workers::for_each(&tests, |test| workshop.test(test))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -83,17 +58,20 @@ impl Workshop {
         if workshop.kernels.exists() {
             std::fs::remove_dir_all(&workshop.kernels)?;
         }
-        copy(&root.join("crates/cuda/kernels"), &workshop.kernels)?;
+        folder::copy(&root.join("crates/cuda/kernels"), &workshop.kernels)?;
         let (ours, common) = (
             workshop.emulator.join("common"),
             workshop.kernels.join("common"),
         );
-        for name in names(&ours)? {
+        for name in folder::names(&ours)? {
             if !common.join(&name).exists() {
-                bail!("emulator/common/{name} takes the place of no header of kernels/common");
+                bail!(
+                    "emulator/common/{} takes the place of no header of kernels/common",
+                    name.display()
+                );
             }
         }
-        copy(&ours, &common)?;
+        folder::copy(&ours, &common)?;
         Ok(workshop)
     }
 
@@ -138,34 +116,12 @@ impl Workshop {
 }
 
 /// The tests, in order.
-fn programs(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+fn programs(tests: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    kernels::list(folder, &mut files)?;
+    folder::list(tests, &mut files)?;
     files.retain(|path| path.extension().is_some_and(|e| e == "cc"));
     files.sort();
     Ok(files)
-}
-
-/// Files of a folder, by name.
-fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
-    let mut files = Vec::new();
-    kernels::list(folder, &mut files)?;
-    let names = files
-        .iter()
-        .filter_map(|path| path.strip_prefix(folder).ok());
-    Ok(names
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect())
-}
-
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    for name in names(from)? {
-        let place = to.join(&name);
-        std::fs::create_dir_all(place.parent().unwrap_or(to))?;
-        std::fs::copy(from.join(&name), &place)
-            .with_context(|| format!("cannot copy {name} to {}", to.display()))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

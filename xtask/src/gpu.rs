@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, bail};
 
-use crate::kernels;
+use crate::{folder, kernels};
 
 /// Package and example of each binary that is carried.
 const EXAMPLES: [(&str, &str); 2] = [("cuda", "prove"), ("testkit", "gpu_goldens")];
@@ -37,7 +37,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
         bring(root, package, Target::Example(example), &ops)?;
     }
     for (from, to) in MATERIAL {
-        copy_folder(&root.join(from), &ops.join(to))?;
+        folder::copy(&root.join(from), &ops.join(to))?;
     }
     std::fs::write(ops.join("run.sh"), SCRIPT)?;
     std::fs::write(ops.join("same_gpu.py"), SAME_GPU)?;
@@ -110,23 +110,6 @@ fn call(command: &mut Command) -> anyhow::Result<()> {
         .with_context(|| format!("cannot run {command:?}"))?;
     if !status.success() {
         bail!("{command:?} failed");
-    }
-    Ok(())
-}
-
-fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(to)?;
-    for entry in from
-        .read_dir()
-        .with_context(|| format!("cannot list {}", from.display()))?
-    {
-        let path = entry?.path();
-        let target = to.join(path.file_name().expect("entries have names"));
-        if path.is_dir() {
-            copy_folder(&path, &target)?;
-        } else {
-            std::fs::copy(&path, &target)?;
-        }
     }
     Ok(())
 }

@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Mutex;
 
 use anyhow::{Context as _, bail};
 use sha2::{Digest as _, Sha256};
+
+use crate::{folder, workers};
 
 /// The compiler, as Python packages: each of the five is needed.
 const PACKAGES: [&str; 5] = [
@@ -20,8 +21,6 @@ const PACKAGES: [&str; 5] = [
 const STAMP: &str = "packages.txt";
 /// Where the packages put the toolkit.
 const INSIDE: &str = "nvidia/cu13";
-/// Compilations at a time: a small machine has two cores.
-pub(crate) const AT_ONCE: usize = 2;
 const FLAGS: [&str; 4] = ["-std=c++17", "-O3", "--Werror=all-warnings", "-fatbin"];
 /// The architecture that all kernels are made for.
 const HOPPER: &str = "-gencode=arch=compute_90a,code=sm_90a";
@@ -44,7 +43,11 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     remove_leftovers(&out, &kernels)?;
     let stale: Vec<&Kernel> = kernels.iter().filter(|kernel| !kernel.is_fresh()).collect();
     println!("{} kernel files, {} to compile", kernels.len(), stale.len());
-    compile_all(&toolkit, &stale)?;
+    workers::for_each(&stale, |kernel| {
+        kernel.compile(&toolkit)?;
+        println!("  {}", kernel.name);
+        Ok(())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -62,7 +65,7 @@ struct Kernel {
 impl Kernel {
     fn all(sources: &Path, out: &Path) -> anyhow::Result<Vec<Self>> {
         let mut files = Vec::new();
-        list(sources, &mut files)?;
+        folder::list(sources, &mut files)?;
         files.sort();
         let headers = files
             .iter()
@@ -161,22 +164,6 @@ fn includes(file: &Path, text: &str, sources: &Path) -> anyhow::Result<Vec<PathB
     Ok(found)
 }
 
-/// All files of a folder and the folders in it.
-pub(crate) fn list(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    for entry in folder
-        .read_dir()
-        .with_context(|| format!("cannot list {}", folder.display()))?
-    {
-        let path = entry?.path();
-        if path.is_dir() {
-            list(&path, files)?;
-        } else {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
 /// A kernel that was removed must not be embedded any longer.
 fn remove_leftovers(out: &Path, kernels: &[Kernel]) -> anyhow::Result<()> {
     for entry in out.read_dir()? {
@@ -189,25 +176,6 @@ fn remove_leftovers(out: &Path, kernels: &[Kernel]) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-fn compile_all(toolkit: &Path, stale: &[&Kernel]) -> anyhow::Result<()> {
-    let rest = Mutex::new(stale.iter());
-    let work = || -> anyhow::Result<()> {
-        loop {
-            let next = rest.lock().expect("nobody panics with the list").next();
-            let Some(kernel) = next else { return Ok(()) };
-            kernel.compile(toolkit)?;
-            println!("  {}", kernel.name);
-        }
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
-        let results = workers
-            .into_iter()
-            .map(|w| w.join().expect("workers return errors"));
-        results.collect::<Vec<_>>().into_iter().collect()
-    })
 }
 
 /// Where CUDA's compiler is: where it was [found], or the pinned packages, brought under `target`.

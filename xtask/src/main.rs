@@ -10,10 +10,12 @@
 )]
 
 mod emulate;
+mod folder;
 mod gpu;
 mod kernels;
 mod tidy;
 mod versus;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
