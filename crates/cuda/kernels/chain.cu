@@ -37,6 +37,7 @@ __device__ __forceinline__ void learn(ChainLink* to, const ChainLink* from) {
     __syncwarp();
 }
 
+template <bool kMixed>
 __device__ __forceinline__ void compute(const ChainParams& p, const ChainLink* links, uint32_t age, const ChainRing& ring,
                                         uint8_t* x, Rest* rest) {
     ChainRing::Place place{0, 0};
@@ -55,7 +56,7 @@ __device__ __forceinline__ void compute(const ChainParams& p, const ChainLink* l
         }
         LateFactors factors{&rest->found[norms % 2], rest->factors[norms % 2], norms / 2 % 2};
         if (ChainClerk::has_factors(link)) ++norms;
-        ChainProduct(link, ring, mail, x, &rest->product, &factors).run(place);
+        ChainProduct<kMixed>(link, ring, mail, x, &rest->product, &factors).run(place);
     }
 }
 
@@ -68,7 +69,8 @@ __device__ __forceinline__ void end(const ChainParams& p, uint32_t age) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads, 1) chain(const __grid_constant__ ChainParams p) {
+template <bool kMixed>
+__device__ __forceinline__ void run(const ChainParams& p) {
     extern __shared__ __align__(1024) uint8_t shared[];
     uint8_t* x = shared + p.ring * kStageBytes;
     Rest* rest = reinterpret_cast<Rest*>(x + p.x_room);
@@ -100,6 +102,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1) chain(const __grid_con
     }
     if (warp > kWarps) return;
     take_registers<kMany>();
-    compute(p, links, age, ring, x, rest);
+    compute<kMixed>(p, links, age, ring, x, rest);
     end(p, age);
 }
+
+extern "C" __global__ void __launch_bounds__(kThreads, 1) chain(const __grid_constant__ ChainParams p) { run<false>(p); }
+
+// Some weights are of eight-bit floats.
+extern "C" __global__ void __launch_bounds__(kThreads, 1) chain_mixed(const __grid_constant__ ChainParams p) { run<true>(p); }

@@ -1,6 +1,7 @@
 // What a chain is made of: one link an op, field by field as chain/link.rs lays it out.
 #pragma once
 #include "../attend/params.cuh"
+#include "../common/float8.cuh"
 #include "../linear/params.cuh"
 
 enum class LinkKind : uint32_t { kResults, kGated, kOnward, kAttend };
@@ -33,6 +34,11 @@ struct ChainAttend {
     float scale;
 };
 
+struct ChainLinear : LinearSurroundings {
+    // Of weights of eight-bit floats; others have none.
+    Scales scales;
+};
+
 struct alignas(128) ChainLink {
     // Of a product, the weight; of attention, keys and values.
     TensorMap maps[2];
@@ -44,12 +50,12 @@ struct alignas(128) ChainLink {
     const bf16* x;
     uint32_t x_stride;
     union {
-        LinearSurroundings linear;
+        ChainLinear linear;
         ChainAttend attend;
     };
 };
 
-static_assert(sizeof(ChainAttend) == 200 && sizeof(ChainLink) == 512, "as chain/link.rs has them");
+static_assert(sizeof(ChainLinear) == 120 && sizeof(ChainAttend) == 200 && sizeof(ChainLink) == 512, "as chain/link.rs has them");
 
 // The age of the newest mail of all chains before, and how many blocks have finished this one.
 struct ChainProgress {

@@ -1,16 +1,12 @@
 // A product of up to eight rows: a block takes groups of sixteen outputs, its warps share their inputs.
 #pragma once
-#include "../common/mma.cuh"
 #include "../linear/finish.cuh"
 #include "mail.cuh"
+#include "slice.cuh"
 
 constexpr int kTokens = 8;
 // Between rows of x in shared memory, so that no two lie in the same banks.
 constexpr int kRowGap = 16;
-// Of four inputs each, in a slice.
-constexpr int kPieces = kSlice / 4;
-// Matrices of sixteen inputs, in a slice.
-constexpr int kMatrices = kSlice / 16;
 // Stages of weights that a warp holds in registers while it waits for rows.
 constexpr int kHeld = 4;
 
@@ -28,6 +24,8 @@ struct LateFactors {
     __device__ __forceinline__ void wait() const { found->wait(parity); }
 };
 
+// `kMixed` where weights may be of eight-bit floats.
+template <bool kMixed>
 struct ChainProduct {
     const ChainLink& link;
     const LinearSurroundings& p;
@@ -38,35 +36,32 @@ struct ChainProduct {
     LateFactors* factors;
     const uint32_t warp = threadIdx.x / 32;
     const uint32_t lane = threadIdx.x % 32;
+    // Weights of this link are codes.
+    const bool narrow;
 
     __device__ ChainProduct(const ChainLink& which, const ChainRing& weights, const ChainMail& post, uint8_t* room,
                             ProductShared* sums, LateFactors* late)
-        : link(which), p(which.linear), ring(weights), mail(post), x(room), shared(sums), factors(late) {}
+        : link(which), p(which.linear), ring(weights), mail(post), x(room), shared(sums), factors(late), narrow(kMixed && which.linear.scales.values) {}
 
     __device__ void run(ChainRing::Place& place) {
         const GroupShare share(link.groups);
         if (share.begin == share.end) return;
         if (share.begin + warp < share.end) expect_finish(share.begin + warp);
         float sums[2][4] = {};
-        begin(place, sums);
-        go_on(place, kHeld, sums);
+        begin(place, share.begin, sums);
         join(share.begin, 0, sums);
         uint32_t turn = 1;
         for (uint32_t group = share.begin + 1; group < share.end; ++group, ++turn) {
             float some[2][4] = {};
-            go_on(place, 0, some);
+            go_on(place, 0, SliceScales(link, group, narrow), some);
             join(group, turn, some);
         }
     }
 
 private:
-    // This warp's slice of a stage: a matrix of sixteen outputs for every sixteen inputs.
-    struct Slice {
-        uint32_t weights[kMatrices][4];
-    };
-
-    // The first stages. Their weights wait in registers for the rows, so that the ring has room for more.
-    __device__ __forceinline__ void begin(ChainRing::Place& place, float (&sums)[2][4]) {
+    // The first group. Weights of its first stages wait in registers for the rows, so that the ring has room for more.
+    __device__ __forceinline__ void begin(ChainRing::Place& place, uint32_t group, float (&sums)[2][4]) {
+        const SliceScales scales(link, group, narrow);
         Slice held[kHeld];
 #pragma unroll
         for (int stage = 0; stage < kHeld; ++stage) {
@@ -77,29 +72,33 @@ private:
         take_rows();
 #pragma unroll
         for (int stage = 0; stage < kHeld; ++stage) {
-            if (stage < link.stages) multiply(stage, held[stage], sums);
+            if (stage < link.stages) multiply(stage, held[stage], scales, sums);
         }
+        go_on(place, kHeld, scales, sums);
     }
 
     // All stages from `stage` on.
-    __device__ __forceinline__ void go_on(ChainRing::Place& place, uint32_t stage, float (&sums)[2][4]) const {
+    __device__ __forceinline__ void go_on(ChainRing::Place& place, uint32_t stage, const SliceScales& scales,
+                                          float (&sums)[2][4]) const {
 #pragma unroll 1
         for (; stage < link.stages; ++stage, place.advance(ring.count)) {
             Slice slice;
             take(place, slice);
-            multiply(stage, slice, sums);
+            multiply(stage, slice, scales, sums);
         }
     }
 
-    __device__ __forceinline__ uint32_t row_bytes() const { return link.stages * kStageInputs * 2 + kRowGap; }
+    // Inputs of a slice.
+    __device__ __forceinline__ uint32_t width() const { return narrow ? kSegment : kSlice; }
+    __device__ __forceinline__ uint32_t row_bytes() const { return link.stages * kWarps * width() * 2 + kRowGap; }
 
     // This warp's slices of x, with zeros up to the end of the last stage.
     __device__ void take_rows() {
-        const uint32_t pieces = link.stages * kPieces;
-        // The first input of a piece of four.
-        const auto input = [&](uint32_t piece) { return (piece / kPieces * kWarps + warp) * kSlice + piece % kPieces * 4; };
+        // Pieces of four inputs.
+        const uint32_t each = width() / 4, pieces = link.stages * each;
+        const auto input = [&](uint32_t piece) { return (piece / each * kWarps + warp) * width() + piece % each * 4; };
         // Slices are whole: only the last stage may lack some.
-        const uint32_t there = input((link.stages - 1) * kPieces) < link.inputs ? pieces : pieces - kPieces;
+        const uint32_t there = input((link.stages - 1) * each) < link.inputs ? pieces : pieces - each;
 #pragma unroll 1
         for (uint32_t row = 0; row < p.rows; ++row) {
             uint8_t* to = x + row * row_bytes();
@@ -132,25 +131,25 @@ private:
 
     // Takes a slice out of the ring once it is there.
     __device__ __forceinline__ void take(const ChainRing::Place& place, Slice& slice) const {
-        const uint32_t row = lane % 16, side = lane / 16;
-        const uint32_t from = shared_address(ring.stages) + place.stage * kStageBytes + warp * kSliceBytes + row * 128;
+        const uint32_t from = shared_address(ring.stages) + place.stage * kStageBytes + warp * kSliceBytes;
         ring.full[place.stage].wait(place.parity);
-#pragma unroll
-        for (int i = 0; i < kMatrices; ++i) load_matrices(slice.weights[i], from + ((i * 2 + side) ^ row % 8) * 16);
+        narrow ? slice.take_codes(from) : slice.take_plain(from);
         __syncwarp();
         if (lane == 0) ring.empty[place.stage].arrive();
     }
 
     // Adds what a slice gives with the inputs of its stage.
-    __device__ __forceinline__ void multiply(uint32_t stage, const Slice& slice, float (&sums)[2][4]) const {
-        const uint32_t inputs = shared_address(x) + lane % 8 % p.rows * row_bytes() +
-                                (stage * kStageInputs + warp * kSlice + lane / 8 * 8) * 2;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            uint32_t b[4];
-            load_matrices(b, inputs + half * 64);
-#pragma unroll
-            for (int i = 0; i < 2; ++i) multiply_bf16(sums[i], slice.weights[half * 2 + i], b[2 * i], b[2 * i + 1]);
+    __device__ __forceinline__ void multiply(uint32_t stage, const Slice& slice, const SliceScales& scales,
+                                             float (&sums)[2][4]) const {
+        const uint32_t slice_number = stage * kWarps + warp;
+        const uint32_t inputs =
+            shared_address(x) + lane % 8 % p.rows * row_bytes() + (slice_number * width() + lane / 8 * 8) * 2;
+        if (narrow) {
+            float both[2];
+            scales.find(slice_number, both);
+            slice.multiply_codes(inputs, both, sums);
+        } else {
+            slice.multiply_plain(inputs, sums);
         }
     }
 
@@ -171,7 +170,7 @@ private:
         const uint32_t first = group * kOutputs;
         switch (link.kind) {
             case LinkKind::kGated:
-                Ends::run<Ending::kGated>(p, factors, first, total);
+                Ends::template run<Ending::kGated>(p, factors, first, total);
                 if (mail.to_results) tell<2>(first / 2, p.outputs / 2, total);
                 break;
             case LinkKind::kOnward:
@@ -182,7 +181,7 @@ private:
                 if (mail.to_results) tell<4>(first, p.outputs, total);
                 break;
             default:
-                Ends::run<Ending::kResults>(p, factors, first, total);
+                Ends::template run<Ending::kResults>(p, factors, first, total);
                 if (mail.to_results) tell<4>(first, p.outputs, total);
                 break;
         }

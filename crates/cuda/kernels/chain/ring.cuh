@@ -5,11 +5,11 @@
 
 constexpr int kWarps = 8;
 constexpr int kComputing = 32 * kWarps;
-constexpr int kSlice = 64;
 constexpr int kOutputs = 16;
-// Of a weight: a slice for every warp.
-constexpr int kStageInputs = kWarps * kSlice;
-constexpr int kSliceBytes = kOutputs * kSlice * 2;
+// Inputs of a slice of bf16.
+constexpr int kSlice = 64;
+// Of a weight: a slice for every warp, 128 bytes an output.
+constexpr int kSliceBytes = kOutputs * 128;
 constexpr int kStageBytes = kWarps * kSliceBytes;
 constexpr int kMostStages = 16;
 constexpr uint32_t kAllLanes = 0xffffffffu;

@@ -3,13 +3,11 @@
 use ops::{DeviceError, LateNorm, RopeAttend};
 use tensor::View;
 
+use super::weight::{GROUP, LinkWeight, stage};
 use crate::launch::attend::FreshParams;
-use crate::linear::{Ending, Product, Surroundings, Told};
+use crate::linear::{Ending, Product, Scales, Surroundings, Told};
 use crate::tensor_map::{Boxes, TensorMap};
 
-/// Outputs of a group, and inputs of a stage.
-const GROUP: usize = 16;
-const STAGE: usize = 512;
 /// Between rows of x in shared memory.
 const ROW_GAP: usize = 16;
 /// Elements of a head, and the most query heads of a key head.
@@ -53,15 +51,23 @@ struct AttendLink {
     scale: f32,
 }
 
+/// `ChainLinear` of the kernel.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct LinearLink {
+    surroundings: Surroundings,
+    scales: Scales,
+}
+
 const _: () = assert!(
-    size_of::<AttendLink>() == 200 && size_of::<Link>() == 512,
+    size_of::<LinearLink>() == 120 && size_of::<AttendLink>() == 200 && size_of::<Link>() == 512,
     "as kernels/chain/link.cuh has them"
 );
 
 #[derive(Clone, Copy)]
 #[repr(C)]
 union Details {
-    linear: Surroundings,
+    linear: LinearLink,
     attend: AttendLink,
 }
 
@@ -93,22 +99,22 @@ pub(super) struct Parts {
 }
 
 impl Link {
-    /// The product of up to eight rows with a weight at this address.
+    /// The product of up to eight rows with a weight.
     pub(super) fn product(
         product: &Product<'_>,
-        weight: u64,
+        weight: &LinkWeight,
         norm: Option<LateNorm<'_>>,
         ending: &Ending<'_>,
     ) -> Result<Self, DeviceError> {
         let inputs = product.x.cols();
         let outputs = ending.outputs(product);
-        let stages = inputs.div_ceil(STAGE);
-        let linear = Surroundings::new(product, (outputs, stages), norm, ending);
+        let stages = inputs.div_ceil(weight.stage());
+        let linear = LinearLink {
+            surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
+            scales: weight.scales,
+        };
         Ok(Self {
-            maps: [
-                weight_map(weight, (outputs, inputs), ending.is_gated())?,
-                TensorMap::NONE,
-            ],
+            maps: [weight.map(outputs, ending.is_gated())?, TensorMap::NONE],
             kind: ending.number() as u32,
             groups: outputs.div_ceil(GROUP) as u32,
             stages: stages as u32,
@@ -173,7 +179,7 @@ impl Link {
         // SAFETY: the kind says which of the two was set.
         unsafe {
             if self.kind != ATTEND {
-                let linear = &self.details.linear;
+                let linear = &self.details.linear.surroundings;
                 let squares = (previous.squares(), previous.groups as usize);
                 return told.is((self.x, self.x_stride, inputs, linear.rows()))
                     && (linear.squares().0 == 0 || linear.squares() == squares);
@@ -206,7 +212,7 @@ impl Link {
                     rows: attend.rows as usize,
                 }
             } else {
-                self.details.linear.told(self.kind == GATED)?
+                self.details.linear.surroundings.told(self.kind == GATED)?
             }
         };
         (told.results <= MOST_TOLD && told.results.is_multiple_of(2)).then_some(told)
@@ -218,7 +224,7 @@ impl Link {
             return 0;
         }
         // SAFETY: the kind says that this one was set.
-        unsafe { self.details.linear.next_squares() }
+        unsafe { self.details.linear.surroundings.next_squares() }
     }
 
     /// Shared memory beside the ring that it needs.
@@ -228,9 +234,20 @@ impl Link {
             if self.kind == ATTEND {
                 attend_room(self.details.attend.group as usize)
             } else {
-                rows_room(self.details.linear.rows(), self.inputs as usize)
+                let LinearLink {
+                    surroundings,
+                    scales,
+                } = &self.details.linear;
+                let stage = stage(scales);
+                rows_room(surroundings.rows(), self.inputs as usize, stage)
             }
         }
+    }
+
+    /// True when its weight is of eight-bit floats.
+    pub(super) fn is_narrow(&self) -> bool {
+        // SAFETY: the kind says which of the two was set.
+        self.kind != ATTEND && unsafe { !self.details.linear.scales.are_none() }
     }
 }
 
@@ -239,9 +256,9 @@ fn attend_room(group: usize) -> usize {
     WARPS * (group * HEAD_STRIDE * 4 + MOST_HEADS * 8)
 }
 
-/// Room for so many rows of x.
-pub(super) fn rows_room(rows: usize, inputs: usize) -> usize {
-    rows * (inputs.div_ceil(STAGE) * STAGE * 2 + ROW_GAP)
+/// Room for so many rows of x, where stages have so many inputs.
+pub(super) fn rows_room(rows: usize, inputs: usize, stage: usize) -> usize {
+    rows * (inputs.next_multiple_of(stage) * 2 + ROW_GAP)
 }
 
 /// Positions that one copy brings: none of them crosses a page.
@@ -271,31 +288,5 @@ fn cache_map(op: &RopeAttend<'_>, cache: View<'_>) -> Result<TensorMap, DeviceEr
             run(op.batch.page_size) as u32,
             HEAD as u32 / slice,
         ],
-    })
-}
-
-/// Boxes of one group and one stage.
-fn weight_map(
-    address: u64,
-    (outputs, inputs): (usize, usize),
-    gated: bool,
-) -> Result<TensorMap, DeviceError> {
-    let (row, slice) = (2 * inputs as u64, TensorMap::SLICE);
-    let (slices, each) = (inputs as u64 / u64::from(slice), 2 * u64::from(slice));
-    let stage = STAGE as u32 / slice;
-    if gated {
-        let groups = (outputs / GROUP) as u64;
-        return TensorMap::new(&Boxes {
-            address,
-            sizes: &[u64::from(slice), 8, 2, groups, slices],
-            strides: &[row, outputs as u64 / 2 * row, 8 * row, each],
-            shape: &[slice, 8, 2, 1, stage],
-        });
-    }
-    TensorMap::new(&Boxes {
-        address,
-        sizes: &[u64::from(slice), outputs as u64, slices],
-        strides: &[row, each],
-        shape: &[slice, GROUP as u32, stage],
     })
 }

@@ -5,6 +5,7 @@
 
 mod link;
 mod recording;
+mod weight;
 
 use std::sync::Arc;
 
@@ -14,12 +15,13 @@ use tensor::{Buffer, DType};
 use crate::context::Context;
 use crate::launch::attend::FreshParams;
 use crate::launch::{Grid, WHOLE_ROOM, are_pieces, launch};
-use crate::linear::{DeviceWeight, Ending, Product};
+use crate::linear::{Ending, Product};
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
-use crate::tensor_map::TensorMap;
 
 use link::{HEAD, MOST_HEADS, MOST_TOLD, PARTS, Parts, rows_room, run};
+
+use weight::LinkWeight;
 
 pub(crate) use link::Link;
 pub(crate) use recording::Recording;
@@ -59,6 +61,8 @@ struct ChainParams {
 /// The kernel and what its blocks share.
 pub(crate) struct Chain {
     function: Function,
+    /// The same for links some of which have weights of eight-bit floats.
+    mixed: Function,
     progress: Buffer,
     results: Buffer,
     squares: Buffer,
@@ -75,6 +79,7 @@ impl Chain {
         let room = |bytes| allocate(context, bytes, "chains of ops");
         Ok(Self {
             function: modules.find_with_shared("chain", WHOLE_ROOM)?,
+            mixed: modules.find_with_shared("chain_mixed", WHOLE_ROOM)?,
             progress: room(8)?,
             results: room(MAILS * MOST_ROWS * MOST_TOLD / 2 * WORD)?,
             squares: room(MAILS * MOST_ROWS * MOST_TOLD / LateNorm::PART * WORD)?,
@@ -85,11 +90,9 @@ impl Chain {
 
     /// True when a product of so many rows with the weight can be a link.
     pub(crate) fn takes(rows: usize, weight: &Weight) -> bool {
-        let inputs = weight.cols();
         (1..=MOST_ROWS).contains(&rows)
-            && weight.layout::<DeviceWeight>().is_some()
-            && inputs.is_multiple_of(TensorMap::SLICE as usize)
-            && rows_room(rows, inputs) <= MOST_ROWS_ROOM
+            && LinkWeight::of(weight)
+                .is_some_and(|link| rows_room(rows, weight.cols(), link.stage()) <= MOST_ROWS_ROOM)
     }
 
     /// Enqueues a product that the chain [takes](Self::takes), or keeps it for the graph that is being captured. Rows of x
@@ -98,11 +101,11 @@ impl Chain {
         &self,
         context: &Context,
         product: &Product<'_>,
-        weight: &DeviceWeight,
+        weight: &Weight,
         (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
     ) -> Result<(), DeviceError> {
-        let address = weight.buffer.address() as u64;
-        self.add(context, &Link::product(product, address, norm, ending)?)
+        let weight = LinkWeight::of(weight).expect("the chain takes it");
+        self.add(context, &Link::product(product, &weight, norm, ending)?)
     }
 
     /// The same of attention; false when it cannot be a link.
@@ -159,8 +162,13 @@ impl Chain {
             threads: THREADS,
             shared: WHOLE_ROOM,
         };
+        let function = if links.iter().any(Link::is_narrow) {
+            self.mixed
+        } else {
+            self.function
+        };
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe { launch(context, self.function, grid, &params) }
+        unsafe { launch(context, function, grid, &params) }
     }
 }
 
@@ -206,8 +214,18 @@ mod tests {
 
     #[test]
     fn rows_are_padded_to_whole_stages() {
-        for (rows, inputs, expected) in [(1, 512, 1040), (1, 576, 2064), (2, 4096, 16_416)] {
-            assert_eq!(rows_room(rows, inputs), expected, "{rows} × {inputs}");
+        for (rows, inputs, stage, expected) in [
+            (1, 512, 512, 1040),
+            (1, 576, 512, 2064),
+            (1, 576, 1024, 2064),
+            (2, 4096, 512, 16_416),
+            (2, 4224, 1024, 20_512),
+        ] {
+            assert_eq!(
+                rows_room(rows, inputs, stage),
+                expected,
+                "{rows} × {inputs}"
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use tensor::DType;
 use crate::chain::Chain;
 use crate::device::CudaDevice;
 use crate::launch::are_pieces;
-use crate::linear::{DeviceWeight, Ending, Onward, Product};
+use crate::linear::{Ending, Onward, Product};
 
 impl CudaDevice {
     /// True when a product goes into a chain.
@@ -26,9 +26,7 @@ impl CudaDevice {
         weight: &Weight,
         how: (Option<LateNorm<'_>>, &Ending<'_>),
     ) -> Result<(), OpError> {
-        let layout = weight.layout::<DeviceWeight>();
-        let layout = layout.expect("chains take weights of this kind only");
-        Ok(self.chain.product(&self.context, product, layout, how)?)
+        Ok(self.chain.product(&self.context, product, weight, how)?)
     }
 
     /// One product with what surrounds it; none where no kernel of ours is to be preferred.

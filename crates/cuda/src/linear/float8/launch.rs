@@ -5,7 +5,7 @@ use std::ops::Range;
 use ops::{DeviceError, LateNorm};
 use tensor::{Buffer, DType, View, ViewMut};
 
-use super::weight::padded;
+use super::weight::{Scales, padded};
 use super::{Float8Weight, Room, SEGMENT};
 use crate::launch::{Grid, launch};
 use crate::linear::surroundings::{Ending, Surroundings};
@@ -13,15 +13,6 @@ use crate::linear::team::Team;
 use crate::linear::{Product, Products};
 use crate::memory::allocate;
 use crate::tensor_map::{Boxes, TensorMap};
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Scales {
-    values: u64,
-    block_rows: u32,
-    groups: u32,
-    group_segments: u32,
-}
 
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
@@ -93,17 +84,6 @@ struct RoundParams {
 
 fn words(inputs: usize) -> u32 {
     (padded(inputs) / 4) as u32
-}
-
-impl Float8Weight {
-    fn scales(&self) -> Scales {
-        Scales {
-            values: self.scales.address() as u64,
-            block_rows: self.grid.block_rows as u32,
-            groups: self.grid.groups as u32,
-            group_segments: self.grid.group_segments as u32,
-        }
-    }
 }
 
 /// One block a row, a thread a word as far as it goes.

@@ -21,10 +21,10 @@ use crate::module::{Function, Modules};
 
 use weight::Kind;
 
-pub(crate) use weight::{Float8Weight, ScaleGrid};
+pub(crate) use weight::{Float8Weight, ScaleGrid, Scales};
 
 /// Codes that lie together: rows are padded to so many, and scales cover so many at least.
-const SEGMENT: usize = 128;
+pub(crate) const SEGMENT: usize = 128;
 /// Rows of x that the compiled shapes take.
 const ROWS: [usize; 4] = [8, 16, 32, 64];
 /// Names of the kernels: results, gated ones, and the end of a layer.

@@ -22,6 +22,23 @@ pub(crate) struct Float8Weight {
     library: Option<Buffer>,
 }
 
+/// `Scales` of the kernels: where those of a weight lie, and which belong to which codes.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct Scales {
+    values: u64,
+    block_rows: u32,
+    groups: u32,
+    group_segments: u32,
+}
+
+impl Scales {
+    /// True when weights are not scaled.
+    pub(crate) fn are_none(&self) -> bool {
+        self.values == 0
+    }
+}
+
 /// How a weight is scaled, as far as products go different ways for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind {
@@ -130,6 +147,21 @@ impl Float8Weight {
             strides: &[row, outputs / 2 * row, 8 * row],
             shape: &[TensorMap::SLICE, 8, 2, BOX / 16],
         })
+    }
+
+    /// Where the codes lie.
+    pub(crate) fn address(&self) -> u64 {
+        self.codes.address() as u64
+    }
+
+    /// The scales as kernels read them.
+    pub(crate) fn scales(&self) -> Scales {
+        Scales {
+            values: self.scales.address() as u64,
+            block_rows: self.grid.block_rows as u32,
+            groups: self.grid.groups as u32,
+            group_segments: self.grid.group_segments as u32,
+        }
     }
 
     /// Device memory it takes.
