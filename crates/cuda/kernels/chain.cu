@@ -51,7 +51,7 @@ __device__ __forceinline__ void compute(const ChainParams& p, const ChainLink* l
         const ChainLink& link = rest->links[i % 2];
         const ChainMail mail(p, i, age);
         if (link.kind == LinkKind::kAttend) {
-            ChainAttention(link.attend, ring, mail, &rest->attend, &rest->known, x).run(place);
+            ChainAttention<kMixed>(link.attend, ring, mail, &rest->attend, &rest->known, x).run(place);
             continue;
         }
         LateFactors factors{&rest->found[norms % 2], rest->factors[norms % 2], norms / 2 % 2};

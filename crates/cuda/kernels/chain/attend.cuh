@@ -4,6 +4,7 @@
 // new token has ended.
 #pragma once
 #include "../common/approximate.cuh"
+#include "../common/float8.cuh"
 #include "../common/head.cuh"
 #include "../common/mma.cuh"
 #include "mail.cuh"
@@ -20,8 +21,9 @@ constexpr uint32_t kPairs = kHeadDim / 2;
 
 struct AttendShared {
     bf16 query[kMostHeads][kHeadDim];
-    bf16 key[kHeadDim];
-    bf16 value[kHeadDim];
+    // As the cache has them.
+    alignas(16) bf16 key[kHeadDim];
+    alignas(16) bf16 value[kHeadDim];
 };
 
 // The part under way, which is the same in the next layer where a block has only one; its batch, how many parts that has,
@@ -50,6 +52,8 @@ struct Merged {
     }
 };
 
+// `kMixed` where keys and values may be of eight-bit floats.
+template <bool kMixed>
 struct ChainAttention {
     using Head = EvenHead<kHeadDim / 32>;
 
@@ -64,11 +68,15 @@ struct ChainAttention {
     const ChainPart& part;
     const uint32_t warp = threadIdx.x / 32;
     const uint32_t lane = threadIdx.x % 32;
+    // Keys and values are codes.
+    const bool narrow;
+    // Pairs of every sixteen elements: 2 · (lane % 4) and its neighbour, and eight further; for codes, of the four elements from
+    // 4 · (lane % 4) on the even ones, and the odd ones.
     uint32_t query[kSteps][2];
     // Of heads 2 · (lane % 4) and its neighbour.
     float highest[2];
     float total[2];
-    // Of elements lane / 4 and lane / 4 + 8 of every sixteen, for these heads.
+    // Of elements lane / 4 and lane / 4 + 8 of every sixteen, for these heads; of codes, elements lane / 4 · 2 and the next.
     float sums[kSteps][4];
 
     __device__ ChainAttention(const ChainAttend& attend, const ChainRing& cached, const ChainMail& post, AttendShared* some,
@@ -80,7 +88,8 @@ struct ChainAttention {
           known(last),
           found(reinterpret_cast<float*>(room)),
           scales(reinterpret_cast<float2*>(found + kWarps * attend.group * kHeadStride)),
-          part(last->part) {}
+          part(last->part),
+          narrow(kMixed && attend.element == 1) {}
 
     // All parts of this block, and then what it adds up of them.
     __device__ void run(ChainRing::Place& place) {
@@ -136,23 +145,37 @@ private:
                 Head key = fresh(a.fresh.key, a.fresh.key_stride, part.head * kHeadDim, queries);
                 if (a.fresh.key_norm) key.normalise(norm, kHeadDim);
                 key.rotate(angles);
-                key.store(shared->key, kHeadDim);
-                key.store(place_of_newest(a.keys), kHeadDim);
+                keep(key, shared->key, a.keys);
             } else {
                 const uint32_t before = queries + a.kv_heads * kHeadDim;
                 const Head value = fresh(a.fresh.value, a.fresh.value_stride, part.head * kHeadDim, before);
-                value.store(shared->value, kHeadDim);
-                value.store(place_of_newest(a.values), kHeadDim);
+                keep(value, shared->value, a.values);
             }
         }
         meet(1, kComputing);
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                query[step][i] =
-                    *reinterpret_cast<const uint32_t*>(&shared->query[lane / 4][step * 16 + i * 8 + lane % 4 * 2]);
+            const bf16* sixteen = &shared->query[lane / 4][step * 16];
+            if (narrow) {
+                const uint2 four = *reinterpret_cast<const uint2*>(sixteen + lane % 4 * 4);
+                query[step][0] = __byte_perm(four.x, four.y, 0x5410);
+                query[step][1] = __byte_perm(four.x, four.y, 0x7632);
+                continue;
             }
+#pragma unroll
+            for (int i = 0; i < 2; ++i) query[step][i] = *reinterpret_cast<const uint32_t*>(sixteen + i * 8 + lane % 4 * 2);
+        }
+    }
+
+    // Keeps the new key or value: here, and in the cache.
+    __device__ __forceinline__ void keep(const Head& head, bf16* here, void* cache) const {
+        const size_t first = (static_cast<size_t>(part.slot) * a.kv_heads + part.head) * kHeadDim;
+        if (narrow) {
+            head.store_narrow(reinterpret_cast<__nv_fp8_e4m3*>(here), kHeadDim);
+            head.store_narrow(static_cast<__nv_fp8_e4m3*>(cache) + first, kHeadDim);
+        } else {
+            head.store(here, kHeadDim);
+            head.store(static_cast<bf16*>(cache) + first, kHeadDim);
         }
     }
 
@@ -172,10 +195,6 @@ private:
         const uint2 four = some.data();
         head.take(reinterpret_cast<const __nv_bfloat162(&)[2]>(four));
         return head;
-    }
-
-    __device__ __forceinline__ bf16* place_of_newest(bf16* all) const {
-        return all + (static_cast<size_t>(part.slot) * a.kv_heads + part.head) * kHeadDim;
     }
 
     // Stages of the part in turn, one a warp. All warps follow every stage: one that left some out could be a turn of the
@@ -212,18 +231,23 @@ private:
         mix(values, weights);
     }
 
-    // Where a piece of eight elements of a position is in a stage.
+    // Where a piece of sixteen bytes of a position is in a stage.
     __device__ __forceinline__ uint32_t offset(uint32_t row, uint32_t piece) const {
+        if (narrow) return row * 128 + (piece ^ row % 8) * 16;
         const uint32_t copy = row >> a.run_shift, within = row - (copy << a.run_shift);
         return (((copy * 2 + piece / 8) << a.run_shift) + within) * 128 + ((piece % 8) ^ (row % 8)) * 16;
     }
 
     // The newest position was not there when the stage was fetched; behind it may be anything.
     __device__ void complete(uint32_t first, uint8_t* stage) const {
-        const uint32_t newest = part.length - 1 - first, piece = lane % 16;
-        const uint4* fresh = reinterpret_cast<const uint4*>(lane < 16 ? shared->key : shared->value);
-        *reinterpret_cast<uint4*>(stage + (lane < 16 ? 0 : kStageBytes / 2) + offset(newest, piece)) = fresh[piece];
-        for (uint32_t row = newest + 1 + lane / 16; row < kTile; row += 2) {
+        // Of a position.
+        const uint32_t pieces = narrow ? 8 : 16;
+        const uint32_t newest = part.length - 1 - first, piece = lane % pieces, turn = lane / pieces;
+        if (turn < 2) {
+            const uint4* fresh = reinterpret_cast<const uint4*>(turn == 0 ? shared->key : shared->value);
+            *reinterpret_cast<uint4*>(stage + turn * (kStageBytes / 2) + offset(newest, piece)) = fresh[piece];
+        }
+        for (uint32_t row = newest + 1 + turn; row < kTile; row += 32 / pieces) {
             *reinterpret_cast<uint4*>(stage + kStageBytes / 2 + offset(row, piece)) = uint4{};
         }
         // The copy engine writes here next.
@@ -237,16 +261,36 @@ private:
         for (int half = 0; half < 2; ++half) {
             const uint32_t row = half * 16 + lane % 16;
             float some[2][4] = {};
+            if (narrow) {
+                score_codes(keys, row, some);
+            } else {
 #pragma unroll
-            for (int step = 0; step < kSteps; ++step) {
-                uint32_t key[4];
-                load_matrices(key, keys + offset(row, step * 2 + lane / 16));
-                multiply_bf16(some[step % 2], key, query[step][0], query[step][1]);
+                for (int step = 0; step < kSteps; ++step) {
+                    uint32_t key[4];
+                    load_matrices(key, keys + offset(row, step * 2 + lane / 16));
+                    multiply_bf16(some[step % 2], key, query[step][0], query[step][1]);
+                }
             }
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const bool there = first + half * 16 + lane / 4 + i / 2 * 8 < part.length;
                 scores[half][i] = there ? (some[0][i] + some[1][i]) * (a.scale * kLog2E) : kLowest;
+            }
+        }
+    }
+
+    // Four neighbouring codes of a position are one word, two pieces of sixteen at a time.
+    __device__ __forceinline__ void score_codes(uint32_t keys, uint32_t row, float (&some)[2][4]) const {
+#pragma unroll
+        for (int step = 0; step < kSteps; step += 2) {
+            uint32_t words[4];
+            load_matrices(words, keys + offset(row, step + lane / 16));
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                uint32_t key[4];
+                widen_codes(words[2 * i], key[0], key[2]);
+                widen_codes(words[2 * i + 1], key[1], key[3]);
+                multiply_bf16(some[i], key, query[step + i][0], query[step + i][1]);
             }
         }
     }
@@ -283,12 +327,32 @@ private:
         for (int half = 0; half < 2; ++half) {
             const uint32_t low = transpose_matrix(pack_bf16(weights[half][0], weights[half][1]));
             const uint32_t high = transpose_matrix(pack_bf16(weights[half][2], weights[half][3]));
+            if (narrow) {
+                mix_codes(values, half * 16 + lane % 16, low, high);
+                continue;
+            }
             const uint32_t row = half * 16 + lane / 16 * 8 + lane % 8;
 #pragma unroll
             for (int step = 0; step < kSteps; ++step) {
                 uint32_t value[4];
                 load_matrices_transposed(value, values + offset(row, step * 2 + lane / 8 % 2));
                 multiply_bf16(sums[step], value, low, high);
+            }
+        }
+    }
+
+    // Transposed words hold two elements of two positions.
+    __device__ __forceinline__ void mix_codes(uint32_t values, uint32_t row, uint32_t low, uint32_t high) {
+#pragma unroll
+        for (int step = 0; step < kSteps; step += 2) {
+            uint32_t words[4];
+            load_matrices_transposed(words, values + offset(row, step + lane / 16));
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                uint32_t value[4];
+                widen_codes(words[2 * i], value[0], value[1]);
+                widen_codes(words[2 * i + 1], value[2], value[3]);
+                multiply_bf16(sums[step + i], value, low, high);
             }
         }
     }
@@ -302,11 +366,12 @@ private:
             for (int offset = 4; offset < 32; offset *= 2) total[i] += __shfl_xor_sync(kAllLanes, total[i], offset);
             if (columns + i >= a.group) continue;
             if (lane < 4) scales[warp * kMostHeads + columns + i] = {highest[i], total[i]};
-            float* to = found + (warp * a.group + columns + i) * kHeadStride + lane / 4;
+            float* to = found + (warp * a.group + columns + i) * kHeadStride + lane / 4 * (narrow ? 2 : 1);
+            const uint32_t second = narrow ? 1 : 8;
 #pragma unroll
             for (int step = 0; step < kSteps; ++step) {
                 to[step * 16] = sums[step][i];
-                to[step * 16 + 8] = sums[step][i + 2];
+                to[step * 16 + second] = sums[step][i + 2];
             }
         }
         meet(1, kComputing);

@@ -89,7 +89,7 @@ private:
 
     __device__ void fetch_part(const ChainLink& link, const ChainPart& part, uint32_t mine) {
         const ChainAttend& a = link.attend;
-        const uint32_t run = 1 << a.run_shift, bytes = run * kHeadDim * 2;
+        const uint32_t run = 1 << a.run_shift, bytes = run * kHeadDim * a.element;
         const uint32_t copies = (part.end - part.begin + run - 1) / run, each = kTile / run;
 #pragma unroll 1
         for (uint32_t copy = 0; copy < copies; copy += each, place.advance(ring.count)) {

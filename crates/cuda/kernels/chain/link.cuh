@@ -10,8 +10,9 @@ enum class LinkKind : uint32_t { kResults, kGated, kOnward, kAttend };
 struct ChainAttend {
     FreshParams fresh;
     const bf16* query;
-    bf16* keys;
-    bf16* values;
+    // Of bf16, or of eight-bit floats.
+    void* keys;
+    void* values;
     const uint32_t* starts;
     const uint32_t* lengths;
     const uint32_t* table_rows;
@@ -31,6 +32,8 @@ struct ChainAttend {
     uint32_t most_parts;
     // The power of two of positions that one copy brings.
     uint32_t run_shift;
+    // Bytes of an element of keys and values.
+    uint32_t element;
     float scale;
 };
 
@@ -55,7 +58,7 @@ struct alignas(128) ChainLink {
     };
 };
 
-static_assert(sizeof(ChainLinear) == 120 && sizeof(ChainAttend) == 200 && sizeof(ChainLink) == 512, "as chain/link.rs has them");
+static_assert(sizeof(ChainLinear) == 120 && sizeof(ChainAttend) == 208 && sizeof(ChainLink) == 512, "as chain/link.rs has them");
 
 // The age of the newest mail of all chains before, and how many blocks have finished this one.
 struct ChainProgress {

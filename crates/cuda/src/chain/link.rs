@@ -48,6 +48,7 @@ struct AttendLink {
     group: u32,
     most_parts: u32,
     run_shift: u32,
+    element: u32,
     scale: f32,
 }
 
@@ -60,7 +61,7 @@ struct LinearLink {
 }
 
 const _: () = assert!(
-    size_of::<LinearLink>() == 120 && size_of::<AttendLink>() == 200 && size_of::<Link>() == 512,
+    size_of::<LinearLink>() == 120 && size_of::<AttendLink>() == 208 && size_of::<Link>() == 512,
     "as kernels/chain/link.cuh has them"
 );
 
@@ -153,6 +154,7 @@ impl Link {
             group: rope.heads.group() as u32,
             most_parts: (PARTS / (rope.heads.kv * batch.rows())).max(1) as u32,
             run_shift: run(batch.page_size).ilog2(),
+            element: rope.cache.dtype().size() as u32,
             scale: op.scale,
         };
         Ok(Self {
@@ -244,10 +246,16 @@ impl Link {
         }
     }
 
-    /// True when its weight is of eight-bit floats.
+    /// True when its weight, or what it attends to, is of eight-bit floats.
     pub(super) fn is_narrow(&self) -> bool {
         // SAFETY: the kind says which of the two was set.
-        self.kind != ATTEND && unsafe { !self.details.linear.scales.are_none() }
+        unsafe {
+            if self.kind == ATTEND {
+                self.details.attend.element == 1
+            } else {
+                !self.details.linear.scales.are_none()
+            }
+        }
     }
 }
 
@@ -266,27 +274,25 @@ pub(super) fn run(page_size: usize) -> usize {
     1 << page_size.trailing_zeros().min(TILE.ilog2())
 }
 
-/// Boxes of one head of neighbouring positions, its halves one after the other.
+/// Boxes of one head of neighbouring positions, in words of two bytes; where it has more than 128 bytes, its halves one after
+/// the other.
 fn cache_map(op: &RopeAttend<'_>, cache: View<'_>) -> Result<TensorMap, DeviceError> {
-    let (heads, slice) = (op.rope.heads, TensorMap::SLICE);
+    let (heads, slice, element) = (op.rope.heads, TensorMap::SLICE, cache.dtype().size());
+    let head = (element * HEAD) as u64;
+    let slices = head / (2 * u64::from(slice));
     TensorMap::new(&Boxes {
         address: cache.address() as u64,
         sizes: &[
             u64::from(slice),
             heads.kv as u64,
             cache.rows() as u64,
-            HEAD as u64 / u64::from(slice),
+            slices,
         ],
         strides: &[
-            2 * HEAD as u64,
-            2 * heads.kv_width() as u64,
+            head,
+            (element * heads.kv_width()) as u64,
             2 * u64::from(slice),
         ],
-        shape: &[
-            slice,
-            1,
-            run(op.batch.page_size) as u32,
-            HEAD as u32 / slice,
-        ],
+        shape: &[slice, 1, run(op.batch.page_size) as u32, slices as u32],
     })
 }

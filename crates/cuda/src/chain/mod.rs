@@ -187,7 +187,7 @@ fn attends(op: &RopeAttend<'_>) -> bool {
         && run(batch.page_size) >= FEWEST_AT_ONCE
         && (1..=MOST_ROWS).contains(&batch.rows())
         && rope.query.rows() == batch.rows()
-        && rope.cache.dtype() == DType::BF16
+        && matches!(rope.cache.dtype(), DType::BF16 | DType::F8E4M3)
         && op.window.is_none()
         && op.soft_cap.is_none()
         && op.sinks.is_none()
