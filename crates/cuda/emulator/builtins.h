@@ -150,6 +150,14 @@ inline float __uint_as_float(uint32_t bits) {
 inline float rsqrtf(float x) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x))); }
 inline float __expf(float x) { return expf(x); }
 inline float __fmul_rn(float a, float b) { return a * b; }
+// Four of the eight bytes of two words, lowest first.
+inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t which) {
+    const uint64_t bytes = uint64_t{high} << 32 | low;
+    uint32_t chosen = 0;
+    for (int i = 0; i < 4; ++i) chosen |= uint32_t(bytes >> (which >> 4 * i & 7) * 8 & 255) << 8 * i;
+    return chosen;
+}
+
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline uint32_t __umulhi(uint32_t a, uint32_t b) { return static_cast<uint64_t>(a) * b >> 32; }
 inline uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }

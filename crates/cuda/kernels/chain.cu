@@ -70,8 +70,7 @@ __device__ __forceinline__ void end(const ChainParams& p, uint32_t age) {
 }
 
 template <bool kMixed>
-__device__ __forceinline__ void run(const ChainParams& p) {
-    extern __shared__ __align__(1024) uint8_t shared[];
+__device__ __forceinline__ void run(const ChainParams& p, uint8_t* shared) {
     uint8_t* x = shared + p.ring * kStageBytes;
     Rest* rest = reinterpret_cast<Rest*>(x + p.x_room);
     const ChainLink* links = p.links ? p.links : &p.only;
@@ -106,7 +105,13 @@ __device__ __forceinline__ void run(const ChainParams& p) {
     end(p, age);
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads, 1) chain(const __grid_constant__ ChainParams p) { run<false>(p); }
+extern "C" __global__ void __launch_bounds__(kThreads, 1) chain(const __grid_constant__ ChainParams p) {
+    extern __shared__ __align__(1024) uint8_t shared[];
+    run<false>(p, shared);
+}
 
-// Some weights are of eight-bit floats.
-extern "C" __global__ void __launch_bounds__(kThreads, 1) chain_mixed(const __grid_constant__ ChainParams p) { run<true>(p); }
+// Some weights, or keys and values, are of eight-bit floats.
+extern "C" __global__ void __launch_bounds__(kThreads, 1) chain_mixed(const __grid_constant__ ChainParams p) {
+    extern __shared__ __align__(1024) uint8_t shared[];
+    run<true>(p, shared);
+}

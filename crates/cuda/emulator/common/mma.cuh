@@ -69,6 +69,8 @@ void multiply(const char* what, float (&sum)[4], const uint32_t (&a)[4], uint32_
 
 }  // namespace emulator
 
+inline void load_piece(uint32_t (&to)[4], uint32_t address) { memcpy(to, emulator::at_shared(address, 16, 16), 16); }
+
 inline void load_matrices(uint32_t (&to)[4], uint32_t address) { emulator::load_matrices(to, address, false); }
 inline void load_matrices(uint32_t (&to)[2], uint32_t address) { emulator::load_matrices(to, address, false); }
 inline void load_matrices_transposed(uint32_t (&to)[4], uint32_t address) { emulator::load_matrices(to, address, true); }

@@ -22,7 +22,7 @@ void check_stored(const Attention& attention, const std::string& name) {
             }
         }
     }
-    report_close(name + ", stored", found, expected, kOfBf16);
+    report_close(name + ", stored", found, expected, shape.narrow ? kOfFloat8 : kOfBf16);
 }
 
 void check(ChainMachine& machine, const AttentionShape& shape, uint32_t blocks, Order order, uint32_t least_room = 0) {
@@ -52,6 +52,11 @@ int main() {
     check(machine, {{129}, 1, 5, 24, 1, true}, 2, Order::kForward);
     check(machine, {{200}, 1, 8, 32, 16, true}, 4, Order::kBackward);
     check(machine, {{200, 5}, 3, 7, 8, 2, true}, 3, Order::kForward);
+    check(machine, {{1}, 1, 1, 16, 1, true, true}, 1, Order::kForward);
+    check(machine, {{33}, 2, 4, 64, 2, true, true}, 3, Order::kBackward);
+    check(machine, {{70, 129}, 2, 4, 16, 3, false, true}, 4, Order::kShuffled);
+    check(machine, {{200, 32}, 1, 8, 8, 16, true, true}, 4, Order::kForward);
+    check(machine, {{1000}, 1, 6, 32, 1, false, true}, 1, Order::kBackward);
     // More stages of one part than the ring has places.
     for (Order order : {Order::kForward, Order::kBackward, Order::kShuffled}) {
         check(machine, {{1000}, 1, 8, 16, 1, false}, 1, order);

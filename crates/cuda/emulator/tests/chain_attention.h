@@ -4,6 +4,38 @@
 
 #include "chain_links.h"
 
+// Keys or values of all pages, as bf16 or as eight-bit floats; what nobody has written is not a number.
+struct Cache {
+    int rows;
+    int columns;
+    int element;
+    std::vector<uint8_t> bytes;
+
+    Cache(int row_count, int column_count, bool narrow)
+        : rows(row_count), columns(column_count), element(narrow ? 1 : 2), bytes(size_t(rows) * columns * element, 0x7f) {
+        if (narrow) return;
+        for (int row = 0; row < rows; ++row) {
+            for (int i = 0; i < columns; ++i) set(row, i, NAN);
+        }
+    }
+
+    float at(int row, int column) const {
+        const uint8_t* from = &bytes[(size_t(row) * columns + column) * element];
+        return element == 1 ? number_of(*from) : __bfloat162float(*reinterpret_cast<const bf16*>(from));
+    }
+
+    void set(int row, int column, double value) {
+        uint8_t* to = &bytes[(size_t(row) * columns + column) * element];
+        if (element == 1) {
+            *to = __nv_fp8_e4m3(float(value)).__x;
+        } else {
+            *reinterpret_cast<bf16*>(to) = __double2bfloat16(value);
+        }
+    }
+
+    bool operator==(const Cache& other) const { return bytes == other.bytes; }
+};
+
 struct AttentionShape {
     // One sequence each, the new token included.
     std::vector<int> lengths;
@@ -12,6 +44,8 @@ struct AttentionShape {
     int page;
     uint32_t most_parts;
     bool norms;
+    // The cache is of eight-bit floats.
+    bool narrow = false;
 
     int rows() const { return lengths.size(); }
     int query_width() const { return kv_heads * group * kHeadDim; }
@@ -20,8 +54,8 @@ struct AttentionShape {
 
     std::string name() const {
         const std::string other = rows() > 1 ? words(" and %d", lengths[1]) : "";
-        return words("lengths %d%s, %d x %d heads, pages of %d, up to %u parts%s", lengths[0], other.c_str(), kv_heads, group,
-                     page, most_parts, norms ? ", norms" : "");
+        return words("lengths %d%s, %d x %d heads, pages of %d, up to %u parts%s%s", lengths[0], other.c_str(), kv_heads, group,
+                     page, most_parts, norms ? ", norms" : "", narrow ? ", codes" : "");
     }
 };
 
@@ -31,9 +65,8 @@ struct Attention {
     const AttentionShape shape;
     // Queries, keys and values of new tokens, as a product leaves them.
     Matrix fresh;
-    // All pages; what no sequence has written is not a number.
-    Matrix keys;
-    Matrix values;
+    Cache keys;
+    Cache values;
     Matrix out;
     std::vector<uint32_t> pages, starts, lengths, table_rows, positions, slots;
     uint32_t table_stride;
@@ -43,7 +76,7 @@ struct Attention {
     explicit Attention(const AttentionShape& of)
         : shape(of),
           fresh(Matrix::random(of.rows(), of.all_width(), 8)),
-          keys(page_count(of) * of.page, of.kv_width()),
+          keys(page_count(of) * of.page, of.kv_width(), of.narrow),
           values(keys),
           out(of.rows(), of.query_width(), 8),
           table_stride(page_count(of)) {
@@ -64,19 +97,21 @@ struct Attention {
         ChainLink link{};
         link.kind = LinkKind::kAttend;
         link.groups = shape.kv_heads;
-        const uint64_t head = 2 * kHeadDim, heads = shape.kv_heads;
+        const uint64_t head = keys.element * kHeadDim, heads = shape.kv_heads;
         const uint32_t run = std::min(kTile, shape.page & -shape.page);
-        const Matrix* caches[] = {&keys, &values};
+        const Cache* caches[] = {&keys, &values};
+        const uint64_t slices = head / 128;
         for (int i = 0; i < 2; ++i) {
-            link.maps[i] = emulator::make_map(caches[i]->elements.data(), {64, heads, uint64_t(keys.rows), 2},
-                                              {head, heads * head, 128}, {64, 1, run, 2});
+            link.maps[i] = emulator::make_map(caches[i]->bytes.data(), {64, heads, uint64_t(keys.rows), slices},
+                                              {head, heads * head, 128}, {64, 1, run, uint32_t(slices)});
         }
         link.attend = {};
         tell_fresh(link.attend.fresh);
         ChainAttend& a = link.attend;
         a.query = fresh.elements.data();
-        a.keys = keys.elements.data();
-        a.values = values.elements.data();
+        a.keys = keys.bytes.data();
+        a.values = values.bytes.data();
+        a.element = keys.element;
         a.starts = starts.data();
         a.lengths = lengths.data();
         a.table_rows = table_rows.data();

@@ -7,27 +7,72 @@
 
 constexpr uint32_t kWholeSharedRoom = 232448;
 
+// How numbers of weights are kept: as bf16, or as eight-bit floats with a scale for all, a scale an output, or one for 128
+// outputs and 128 or 256 inputs.
+enum class Coding { kBf16, kOneScale, kScaledRows, kBlocks, kWideBlocks };
+
+inline float number_of(uint8_t code) {
+    __nv_fp8_e4m3 number;
+    number.__x = code;
+    return float(number);
+}
+
 // A weight: its numbers, and as the kernel reads it.
 struct ChainWeight {
     int outputs;
     int inputs;
+    Coding coding;
     std::vector<double> numbers;
     std::vector<bf16> elements;
+    // Ordered as common/float8.cuh says.
+    std::vector<uint8_t> codes;
+    std::vector<float> scales;
 
     // Scaled so that results are about as large as inputs.
-    ChainWeight(int output_count, int input_count) : outputs(output_count), inputs(input_count) {
+    ChainWeight(int output_count, int input_count, Coding how = Coding::kBf16)
+        : outputs(output_count), inputs(input_count), coding(how) {
         const float scale = 1.0f / std::sqrt(float(inputs));
-        for (size_t i = 0; i < size_t(outputs) * inputs; ++i) {
+        if (is_narrow()) fill_codes(scale);
+        for (size_t i = 0; !is_narrow() && i < size_t(outputs) * inputs; ++i) {
             elements.push_back(random_numbers().bf16_number(scale));
             numbers.push_back(__bfloat162float(elements.back()));
         }
     }
 
+    bool is_narrow() const { return coding != Coding::kBf16; }
+    uint32_t stage_inputs() const { return kWarps * (is_narrow() ? kSegment : kSlice); }
+
+    Scales grid() const {
+        if (!is_narrow()) return {};
+        const bool grouped = coding >= Coding::kBlocks;
+        const uint32_t segments = inputs / kSegment, each = coding == Coding::kWideBlocks ? 2 : 1;
+        const uint32_t rows = coding == Coding::kOneScale ? outputs : coding == Coding::kScaledRows ? 1 : 128;
+        return {scales.data(), rows, grouped ? (segments + each - 1) / each : 1, grouped ? each : segments};
+    }
+
     TensorMap map(bool gated) const {
-        const uint64_t row = 2 * inputs, slices = inputs / kSlice, all = outputs;
-        if (!gated) return emulator::make_map(elements.data(), {kSlice, all, slices}, {row, 128}, {kSlice, kOutputs, kWarps});
-        return emulator::make_map(elements.data(), {kSlice, 8, 2, all / kOutputs, slices}, {row, all / 2 * row, 8 * row, 128},
+        const uint64_t row = is_narrow() ? inputs : 2 * inputs, slices = row / 128, all = outputs;
+        const void* from = is_narrow() ? static_cast<const void*>(codes.data()) : elements.data();
+        if (!gated) return emulator::make_map(from, {kSlice, all, slices}, {row, 128}, {kSlice, kOutputs, kWarps});
+        return emulator::make_map(from, {kSlice, 8, 2, all / kOutputs, slices}, {row, all / 2 * row, 8 * row, 128},
                                   {kSlice, 8, 2, 1, kWarps});
+    }
+
+    void fill_codes(float scale) {
+        const Scales how = grid();
+        scales.resize(size_t((outputs + how.block_rows - 1) / how.block_rows) * how.groups);
+        for (float& each : scales) each = scale * (0.5f + std::abs(random_numbers().number()));
+        codes.resize(size_t(outputs) * inputs);
+        for (int row = 0; row < outputs; ++row) {
+            for (int column = 0; column < inputs; ++column) {
+                const __nv_fp8_e4m3 code(random_numbers().number());
+                const uint32_t segment = column / kSegment, within = column % kSegment, step = within / 16, in_step = within % 16;
+                const uint32_t word = in_step % 8 / 2 * 8 + step, byte = in_step % 2 * 2 + in_step / 8;
+                codes[size_t(row) * inputs + segment * kSegment + word * 4 + byte] = code.__x;
+                const float* of_row = scales.data() + row / how.block_rows * how.groups;
+                numbers.push_back(double(float(code)) * of_row[segment / how.group_segments]);
+            }
+        }
     }
 
     // Row by row, in double precision.
@@ -50,7 +95,7 @@ inline ChainLink product_link(const ChainWeight& weight, LinkKind kind, const Ma
     link.maps[0] = weight.map(kind == LinkKind::kGated);
     link.kind = kind;
     link.groups = (weight.outputs + kOutputs - 1) / kOutputs;
-    link.stages = (weight.inputs + kStageInputs - 1) / kStageInputs;
+    link.stages = (weight.inputs + weight.stage_inputs() - 1) / weight.stage_inputs();
     link.inputs = weight.inputs;
     link.x = x.elements.data();
     link.x_stride = x.stride;
@@ -60,6 +105,7 @@ inline ChainLink product_link(const ChainWeight& weight, LinkKind kind, const Ma
     link.linear.rows = x.rows;
     link.linear.outputs = weight.outputs;
     link.linear.stages = link.stages;
+    link.linear.scales = weight.grid();
     return link;
 }
 
@@ -93,7 +139,12 @@ struct Onward {
 
 inline uint32_t room_of(const ChainLink& link) {
     if (link.kind == LinkKind::kAttend) return kWarps * (link.attend.group * kHeadStride * 4 + kMostHeads * 8);
-    return link.linear.rows * (link.stages * kStageInputs * 2 + kRowGap);
+    const uint32_t stage = kWarps * (link.linear.scales.values ? kSegment : kSlice);
+    return link.linear.rows * (link.stages * stage * 2 + kRowGap);
+}
+
+inline bool is_narrow(const ChainLink& link) {
+    return link.kind == LinkKind::kAttend ? link.attend.element == 1 : link.linear.scales.values != nullptr;
 }
 
 // Memory that all chains share, with the mail of those before.
@@ -117,7 +168,8 @@ struct ChainMachine {
         params.count = links.size();
         params.only = links[0];
         const uint32_t age = progress.age;
-        emulator::launch({blocks, kThreads, kWholeSharedRoom, order}, [&] { chain(params); });
+        const bool mixed = std::any_of(links.begin(), links.end(), is_narrow);
+        emulator::launch({blocks, kThreads, kWholeSharedRoom, order}, [&] { mixed ? chain_mixed(params) : chain(params); });
         if (progress.age != age + links.size() || progress.done != 0) report("a chain", false, "leaves no room for the next");
     }
 };

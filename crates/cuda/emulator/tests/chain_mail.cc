@@ -10,7 +10,7 @@ constexpr Order kOrders[] = {Order::kForward, Order::kBackward, Order::kShuffled
 // The end of a layer, then a layer of a model and its logits: queries, keys and values, attention, two ends of half layers
 // with late norms, gates.
 struct Layer {
-    static constexpr int kInner = 320, kTokensOut = 100;
+    static constexpr int kInner = 384, kTokensOut = 100;
 
     Attention attention;
     int width;
@@ -18,7 +18,7 @@ struct Layer {
     ChainWeight begin, make_heads, join_heads, gate, down, head;
     Onward after_begin, after_attention, after_gates;
 
-    Layer(const AttentionShape& shape, int of_width)
+    Layer(const AttentionShape& shape, int of_width, Coding coding)
         : attention(shape),
           width(of_width),
           before(Matrix::random(shape.rows(), kInner)),
@@ -27,11 +27,11 @@ struct Layer {
           gated(shape.rows(), kInner),
           last(shape.rows(), width),
           logits(shape.rows(), kTokensOut),
-          begin(width, kInner),
-          make_heads(shape.all_width(), width),
-          join_heads(width, shape.query_width()),
-          gate(2 * kInner, width),
-          down(width, kInner),
+          begin(width, kInner, coding),
+          make_heads(shape.all_width(), width, coding),
+          join_heads(width, shape.query_width(), coding),
+          gate(2 * kInner, width, coding),
+          down(width, kInner, coding),
           head(kTokensOut, width),
           after_begin(shape.rows(), width),
           after_attention(shape.rows(), width),
@@ -110,8 +110,8 @@ private:
     }
 };
 
-void check(ChainMachine& machine, const AttentionShape& shape, int width) {
-    const Layer start(shape, width);
+void check(ChainMachine& machine, const AttentionShape& shape, int width, Coding coding = Coding::kBf16) {
+    const Layer start(shape, width, coding);
     Layer one_by_one = start;
     for (const ChainLink& link : one_by_one.links()) machine.run({link}, 2);
     const std::string name = words("a layer of width %d, %s", width, shape.name().c_str());
@@ -137,4 +137,7 @@ int main() {
     // Heads that need nothing of the last block: attention hands on results while that one still reads the link before.
     check(machine, {{5}, 4, 1, 16, 1, false}, 192);
     check(machine, {{33, 100}, 1, 8, 32, 4, false}, 576);
+    // Eight-bit floats, the head aside.
+    check(machine, {{70}, 2, 4, 16, 3, true, true}, 256, Coding::kScaledRows);
+    check(machine, {{33, 100}, 1, 8, 32, 4, false}, 640, Coding::kBlocks);
 }

@@ -11,10 +11,13 @@ struct Shape {
     int inputs;
     uint32_t blocks;
     Order order;
+    Coding coding = Coding::kBf16;
 };
 
 std::string name(const char* what, const Shape& shape) {
-    return words("%s, %d rows, %d x %d, %u blocks", what, shape.rows, shape.outputs, shape.inputs, shape.blocks);
+    const char* codings[] = {"", ", codes, one scale", ", codes, scaled rows", ", codes, blocks", ", codes, wide blocks"};
+    return words("%s, %d rows, %d x %d, %u blocks%s", what, shape.rows, shape.outputs, shape.inputs, shape.blocks,
+                 codings[int(shape.coding)]);
 }
 
 std::vector<bf16> some_bias(int count) {
@@ -24,7 +27,7 @@ std::vector<bf16> some_bias(int count) {
 }
 
 void check_results(ChainMachine& machine, const Shape& shape, bool wide, bool biased) {
-    const ChainWeight weight(shape.outputs, shape.inputs);
+    const ChainWeight weight(shape.outputs, shape.inputs, shape.coding);
     const Matrix x = Matrix::random(shape.rows, shape.inputs, 8);
     const std::vector<bf16> bias = some_bias(shape.outputs);
     Matrix out(shape.rows, shape.outputs, 8);
@@ -46,7 +49,7 @@ void check_results(ChainMachine& machine, const Shape& shape, bool wide, bool bi
 }
 
 void check_gated(ChainMachine& machine, const Shape& shape, bool biased, bool gelu) {
-    const ChainWeight weight(shape.outputs, shape.inputs);
+    const ChainWeight weight(shape.outputs, shape.inputs, shape.coding);
     const Matrix x = Matrix::random(shape.rows, shape.inputs);
     const std::vector<bf16> bias = some_bias(shape.outputs);
     const int width = shape.outputs / 2;
@@ -75,7 +78,7 @@ void check_gated(ChainMachine& machine, const Shape& shape, bool biased, bool ge
 
 // The end of a layer, and a product that reads its norm late.
 void check_onward(ChainMachine& machine, const Shape& shape, bool biased) {
-    const ChainWeight weight(shape.outputs, shape.inputs);
+    const ChainWeight weight(shape.outputs, shape.inputs, shape.coding);
     const Matrix x = Matrix::random(shape.rows, shape.inputs);
     const std::vector<bf16> bias = some_bias(shape.outputs);
     Matrix out(shape.rows, shape.outputs, 8);
@@ -137,4 +140,13 @@ int main() {
     check_onward(machine, {1, 384, 640, 2, Order::kForward}, false);
     check_onward(machine, {2, 192, 1088, 4, Order::kShuffled}, true);
     check_onward(machine, {2, 64, 64, 3, Order::kBackward}, false);
+    for (Coding coding : {Coding::kOneScale, Coding::kScaledRows, Coding::kBlocks, Coding::kWideBlocks}) {
+        check_results(machine, {1, 40, 1152, 2, Order::kBackward, coding}, true, false);
+        check_results(machine, {2, 200, 4352, 3, Order::kShuffled, coding}, false, true);
+        check_results(machine, {1, 7, 128, 2, Order::kForward, coding}, true, false);
+        check_gated(machine, {2, 288, 1152, 4, Order::kShuffled, coding}, true, false);
+        check_onward(machine, {2, 192, 1280, 4, Order::kShuffled, coding}, true);
+    }
+    // More stages than the ring has places.
+    check_results(machine, {1, 48, 18432, 1, Order::kBackward, Coding::kBlocks}, true, true);
 }

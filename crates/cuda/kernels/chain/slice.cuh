@@ -62,12 +62,14 @@ struct Slice {
 struct SliceScales {
     const float* rows[2];
     uint32_t group_segments;
+    uint32_t last;
 
     // Nothing where weights are not scaled.
     __device__ __forceinline__ SliceScales(const ChainLink& link, uint32_t group, bool narrow) {
         if (!narrow) return;
         const ChainLinear& p = link.linear;
         group_segments = p.scales.group_segments;
+        last = p.scales.groups - 1;
         const uint32_t output = threadIdx.x % 32 / 4;
         const bool gated = link.kind == LinkKind::kGated;
         const uint32_t first = group * (gated ? kOutputs / 2 : kOutputs) + output;
@@ -77,7 +79,8 @@ struct SliceScales {
     }
 
     __device__ __forceinline__ void find(uint32_t segment, float (&scales)[2]) const {
-        const uint32_t at = segment / group_segments;
+        // The last stage may have segments behind the last one.
+        const uint32_t at = min(segment / group_segments, last);
         scales[0] = __ldg(rows[0] + at);
         scales[1] = __ldg(rows[1] + at);
     }
