@@ -112,6 +112,14 @@ inline unsigned __reduce_add_sync(unsigned mask, unsigned value) {
     return value;
 }
 
+inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
+    for (int bits = 1; bits < 32; bits *= 2) {
+        const unsigned other = __shfl_xor_sync(mask, value, bits);
+        value = other > value ? other : value;
+    }
+    return value;
+}
+
 // Only one thread runs at a time.
 template <class T>
 T atomicAdd(T* to, std::type_identity_t<T> value) {

@@ -37,7 +37,7 @@ __device__ __forceinline__ void learn(ChainLink* to, const ChainLink* from) {
     __syncwarp();
 }
 
-template <bool kMixed>
+template <class Weight, bool kNarrowCache>
 __device__ __forceinline__ void compute(const ChainParams& p, const ChainLink* links, uint32_t age, const ChainRing& ring,
                                         uint8_t* x, Rest* rest) {
     ChainRing::Place place{0, 0};
@@ -51,12 +51,12 @@ __device__ __forceinline__ void compute(const ChainParams& p, const ChainLink* l
         const ChainLink& link = rest->links[i % 2];
         const ChainMail mail(p, i, age);
         if (link.kind == LinkKind::kAttend) {
-            ChainAttention<kMixed>(link.attend, ring, mail, &rest->attend, &rest->known, x).run(place);
+            ChainAttention<kNarrowCache>(link.attend, ring, mail, &rest->attend, &rest->known, x).run(place);
             continue;
         }
         LateFactors factors{&rest->found[norms % 2], rest->factors[norms % 2], norms / 2 % 2};
         if (ChainClerk::has_factors(link)) ++norms;
-        ChainProduct<kMixed>(link, ring, mail, x, &rest->product, &factors).run(place);
+        ChainProduct<Weight>(link, ring, mail, x, &rest->product, &factors).run(place);
     }
 }
 
@@ -69,7 +69,7 @@ __device__ __forceinline__ void end(const ChainParams& p, uint32_t age) {
     }
 }
 
-template <bool kMixed>
+template <class Weight, bool kNarrowCache>
 __device__ __forceinline__ void run(const ChainParams& p, uint8_t* shared) {
     uint8_t* x = shared + p.ring * kStageBytes;
     Rest* rest = reinterpret_cast<Rest*>(x + p.x_room);
@@ -101,17 +101,19 @@ __device__ __forceinline__ void run(const ChainParams& p, uint8_t* shared) {
     }
     if (warp > kWarps) return;
     take_registers<kMany>();
-    compute<kMixed>(p, links, age, ring, x, rest);
+    compute<Weight, kNarrowCache>(p, links, age, ring, x, rest);
     end(p, age);
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads, 1) chain(const __grid_constant__ ChainParams p) {
-    extern __shared__ __align__(1024) uint8_t shared[];
-    run<false>(p, shared);
-}
+// Weights of a chain are all of bf16, or all of eight-bit floats, and so are keys and values: a kernel for both would not
+// have the registers to hold weights in.
+#define CHAIN(name, Weight, kNarrowCache)                                                                       \
+    extern "C" __global__ void __launch_bounds__(kThreads, 1) name(const __grid_constant__ ChainParams p) {     \
+        extern __shared__ __align__(1024) uint8_t shared[];                                                     \
+        run<Weight, kNarrowCache>(p, shared);                                                                   \
+    }
 
-// Some weights, or keys and values, are of eight-bit floats.
-extern "C" __global__ void __launch_bounds__(kThreads, 1) chain_mixed(const __grid_constant__ ChainParams p) {
-    extern __shared__ __align__(1024) uint8_t shared[];
-    run<true>(p, shared);
-}
+CHAIN(chain, PlainWeight, false)
+CHAIN(chain_kv8, PlainWeight, true)
+CHAIN(chain_w8, NarrowWeight, false)
+CHAIN(chain_w8_kv8, NarrowWeight, true)

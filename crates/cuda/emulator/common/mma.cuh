@@ -114,3 +114,8 @@ inline uint32_t widen_fp8(uint32_t two) {
     const __half2_raw wide = __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(two), __NV_E4M3);
     return wide.x | static_cast<uint32_t>(wide.y) << 16;
 }
+
+inline void widen_fp8(uint32_t four, uint32_t& lower, uint32_t& upper) {
+    lower = widen_fp8(four);
+    upper = widen_fp8(four >> 16);
+}

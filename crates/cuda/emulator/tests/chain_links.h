@@ -143,8 +143,18 @@ inline uint32_t room_of(const ChainLink& link) {
     return link.linear.rows * (link.stages * stage * 2 + kRowGap);
 }
 
-inline bool is_narrow(const ChainLink& link) {
-    return link.kind == LinkKind::kAttend ? link.attend.element == 1 : link.linear.scales.values != nullptr;
+// As chain/variety.rs finds it: weights of all links are alike, and caches are.
+inline auto kernel_for(const std::vector<ChainLink>& links) {
+    bool weights[2] = {}, caches[2] = {};
+    for (const ChainLink& link : links) {
+        if (link.kind == LinkKind::kAttend) {
+            caches[link.attend.element == 1] = true;
+        } else {
+            weights[link.linear.scales.values != nullptr] = true;
+        }
+    }
+    if ((weights[0] && weights[1]) || (caches[0] && caches[1])) report("a chain", false, "has links that no kernel runs together");
+    return weights[1] ? (caches[1] ? chain_w8_kv8 : chain_w8) : (caches[1] ? chain_kv8 : chain);
 }
 
 // Memory that all chains share, with the mail of those before.
@@ -168,8 +178,8 @@ struct ChainMachine {
         params.count = links.size();
         params.only = links[0];
         const uint32_t age = progress.age;
-        const bool mixed = std::any_of(links.begin(), links.end(), is_narrow);
-        emulator::launch({blocks, kThreads, kWholeSharedRoom, order}, [&] { mixed ? chain_mixed(params) : chain(params); });
+        const auto kernel = kernel_for(links);
+        emulator::launch({blocks, kThreads, kWholeSharedRoom, order}, [&] { kernel(params); });
         if (progress.age != age + links.size() || progress.done != 0) report("a chain", false, "leaves no room for the next");
     }
 };

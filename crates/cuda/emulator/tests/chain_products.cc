@@ -76,6 +76,26 @@ void check_gated(ChainMachine& machine, const Shape& shape, bool biased, bool ge
     if (!out.has_clean_gaps()) report(full, false, "writes behind rows");
 }
 
+// Codes are widened to f16, inputs may be of any size: of every segment 2^size or so, or nothing at all.
+void check_sizes(ChainMachine& machine, const std::vector<int>& sizes) {
+    const ChainWeight weight(40, sizes.size() * kSegment, Coding::kBlocks);
+    Matrix x = Matrix::random(2, weight.inputs);
+    for (int i = 0; i < weight.inputs; ++i) {
+        const int size = sizes[i / kSegment];
+        // Of one segment, numbers of very different sizes.
+        const int own = i % 5 == 0 ? size - 20 : size;
+        for (int row = 0; row < 2; ++row) x.set(row, i, size == 0 ? 0 : std::ldexp(double(x.at(row, i)), own));
+    }
+    Matrix out(2, 40);
+    std::vector<float> floats(2 * 40, NAN);
+    ChainLink link = product_link(weight, LinkKind::kResults, x, out);
+    link.linear.out = floats.data();
+    link.linear.out_stride = 40;
+    link.linear.wide = 1;
+    machine.run({link}, 2);
+    report_close(words("inputs from 2^%d on, codes", sizes[0]), floats, weight.times(x), kOfFloats);
+}
+
 // The end of a layer, and a product that reads its norm late.
 void check_onward(ChainMachine& machine, const Shape& shape, bool biased) {
     const ChainWeight weight(shape.outputs, shape.inputs, shape.coding);
@@ -147,6 +167,9 @@ int main() {
         check_gated(machine, {2, 288, 1152, 4, Order::kShuffled, coding}, true, false);
         check_onward(machine, {2, 192, 1280, 4, Order::kShuffled, coding}, true);
     }
+    check_sizes(machine, {1, -3, 0, 2, 1, -12, 4, -1, 0, 3});
+    check_sizes(machine, {80, 79, 0, 77, 80});
+    check_sizes(machine, {-90, 0, -91, -90});
     // More stages than the ring has places.
     check_results(machine, {1, 48, 18432, 1, Order::kBackward, Coding::kBlocks}, true, true);
 }

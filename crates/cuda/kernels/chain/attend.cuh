@@ -52,8 +52,8 @@ struct Merged {
     }
 };
 
-// `kMixed` where keys and values may be of eight-bit floats.
-template <bool kMixed>
+// `kNarrow` where keys and values are of eight-bit floats, which are widened to f16.
+template <bool kNarrow>
 struct ChainAttention {
     using Head = EvenHead<kHeadDim / 32>;
 
@@ -68,10 +68,8 @@ struct ChainAttention {
     const ChainPart& part;
     const uint32_t warp = threadIdx.x / 32;
     const uint32_t lane = threadIdx.x % 32;
-    // Keys and values are codes.
-    const bool narrow;
-    // Pairs of every sixteen elements: 2 · (lane % 4) and its neighbour, and eight further; for codes, of the four elements from
-    // 4 · (lane % 4) on the even ones, and the odd ones.
+    // Pairs of every sixteen elements: 2 · (lane % 4) and its neighbour, and eight further; for codes, the four elements from
+    // 4 · (lane % 4) on.
     uint32_t query[kSteps][2];
     // Of heads 2 · (lane % 4) and its neighbour.
     float highest[2];
@@ -88,8 +86,7 @@ struct ChainAttention {
           known(last),
           found(reinterpret_cast<float*>(room)),
           scales(reinterpret_cast<float2*>(found + kWarps * attend.group * kHeadStride)),
-          part(last->part),
-          narrow(kMixed && attend.element == 1) {}
+          part(last->part) {}
 
     // All parts of this block, and then what it adds up of them.
     __device__ void run(ChainRing::Place& place) {
@@ -156,21 +153,22 @@ private:
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
             const bf16* sixteen = &shared->query[lane / 4][step * 16];
-            if (narrow) {
+            if constexpr (kNarrow) {
                 const uint2 four = *reinterpret_cast<const uint2*>(sixteen + lane % 4 * 4);
-                query[step][0] = __byte_perm(four.x, four.y, 0x5410);
-                query[step][1] = __byte_perm(four.x, four.y, 0x7632);
-                continue;
-            }
+                const float2 first = as_floats(four.x), second = as_floats(four.y);
+                query[step][0] = pack_f16(first.x, first.y);
+                query[step][1] = pack_f16(second.x, second.y);
+            } else {
 #pragma unroll
-            for (int i = 0; i < 2; ++i) query[step][i] = *reinterpret_cast<const uint32_t*>(sixteen + i * 8 + lane % 4 * 2);
+                for (int i = 0; i < 2; ++i) query[step][i] = *reinterpret_cast<const uint32_t*>(sixteen + i * 8 + lane % 4 * 2);
+            }
         }
     }
 
     // Keeps the new key or value: here, and in the cache.
     __device__ __forceinline__ void keep(const Head& head, bf16* here, void* cache) const {
         const size_t first = (static_cast<size_t>(part.slot) * a.kv_heads + part.head) * kHeadDim;
-        if (narrow) {
+        if constexpr (kNarrow) {
             head.store_narrow(reinterpret_cast<__nv_fp8_e4m3*>(here), kHeadDim);
             head.store_narrow(static_cast<__nv_fp8_e4m3*>(cache) + first, kHeadDim);
         } else {
@@ -233,15 +231,19 @@ private:
 
     // Where a piece of sixteen bytes of a position is in a stage.
     __device__ __forceinline__ uint32_t offset(uint32_t row, uint32_t piece) const {
-        if (narrow) return row * 128 + (piece ^ row % 8) * 16;
-        const uint32_t copy = row >> a.run_shift, within = row - (copy << a.run_shift);
-        return (((copy * 2 + piece / 8) << a.run_shift) + within) * 128 + ((piece % 8) ^ (row % 8)) * 16;
+        const uint32_t turned = (piece % 8 ^ row % 8) * 16;
+        if constexpr (kNarrow) {
+            return row * 128 + turned;
+        } else {
+            const uint32_t copy = row >> a.run_shift, within = row - (copy << a.run_shift);
+            return (((copy * 2 + piece / 8) << a.run_shift) + within) * 128 + turned;
+        }
     }
 
     // The newest position was not there when the stage was fetched; behind it may be anything.
     __device__ void complete(uint32_t first, uint8_t* stage) const {
         // Of a position.
-        const uint32_t pieces = narrow ? 8 : 16;
+        const uint32_t pieces = kNarrow ? 8 : 16;
         const uint32_t newest = part.length - 1 - first, piece = lane % pieces, turn = lane / pieces;
         if (turn < 2) {
             const uint4* fresh = reinterpret_cast<const uint4*>(turn == 0 ? shared->key : shared->value);
@@ -261,7 +263,7 @@ private:
         for (int half = 0; half < 2; ++half) {
             const uint32_t row = half * 16 + lane % 16;
             float some[2][4] = {};
-            if (narrow) {
+            if constexpr (kNarrow) {
                 score_codes(keys, row, some);
             } else {
 #pragma unroll
@@ -288,9 +290,9 @@ private:
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 uint32_t key[4];
-                widen_codes(words[2 * i], key[0], key[2]);
-                widen_codes(words[2 * i + 1], key[1], key[3]);
-                multiply_bf16(some[i], key, query[step + i][0], query[step + i][1]);
+                widen_fp8(words[2 * i], key[0], key[2]);
+                widen_fp8(words[2 * i + 1], key[1], key[3]);
+                multiply_f16(some[i], key, query[step + i][0], query[step + i][1]);
             }
         }
     }
@@ -322,21 +324,23 @@ private:
         }
     }
 
+    __device__ static uint32_t pack(float low, float high) { return kNarrow ? pack_f16(low, high) : pack_bf16(low, high); }
+
     __device__ __forceinline__ void mix(uint32_t values, const float (&weights)[2][4]) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const uint32_t low = transpose_matrix(pack_bf16(weights[half][0], weights[half][1]));
-            const uint32_t high = transpose_matrix(pack_bf16(weights[half][2], weights[half][3]));
-            if (narrow) {
+            const uint32_t low = transpose_matrix(pack(weights[half][0], weights[half][1]));
+            const uint32_t high = transpose_matrix(pack(weights[half][2], weights[half][3]));
+            if constexpr (kNarrow) {
                 mix_codes(values, half * 16 + lane % 16, low, high);
-                continue;
-            }
-            const uint32_t row = half * 16 + lane / 16 * 8 + lane % 8;
+            } else {
+                const uint32_t row = half * 16 + lane / 16 * 8 + lane % 8;
 #pragma unroll
-            for (int step = 0; step < kSteps; ++step) {
-                uint32_t value[4];
-                load_matrices_transposed(value, values + offset(row, step * 2 + lane / 8 % 2));
-                multiply_bf16(sums[step], value, low, high);
+                for (int step = 0; step < kSteps; ++step) {
+                    uint32_t value[4];
+                    load_matrices_transposed(value, values + offset(row, step * 2 + lane / 8 % 2));
+                    multiply_bf16(sums[step], value, low, high);
+                }
             }
         }
     }
@@ -350,9 +354,12 @@ private:
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 uint32_t value[4];
-                widen_codes(words[2 * i], value[0], value[1]);
-                widen_codes(words[2 * i + 1], value[2], value[3]);
-                multiply_bf16(sums[step + i], value, low, high);
+#pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                    value[2 * j] = widen_fp8(__byte_perm(words[2 * i + j], 0, 0x4420));
+                    value[2 * j + 1] = widen_fp8(__byte_perm(words[2 * i + j], 0, 0x4431));
+                }
+                multiply_f16(sums[step + i], value, low, high);
             }
         }
     }
@@ -366,8 +373,8 @@ private:
             for (int offset = 4; offset < 32; offset *= 2) total[i] += __shfl_xor_sync(kAllLanes, total[i], offset);
             if (columns + i >= a.group) continue;
             if (lane < 4) scales[warp * kMostHeads + columns + i] = {highest[i], total[i]};
-            float* to = found + (warp * a.group + columns + i) * kHeadStride + lane / 4 * (narrow ? 2 : 1);
-            const uint32_t second = narrow ? 1 : 8;
+            float* to = found + (warp * a.group + columns + i) * kHeadStride + lane / 4 * (kNarrow ? 2 : 1);
+            const uint32_t second = kNarrow ? 1 : 8;
 #pragma unroll
             for (int step = 0; step < kSteps; ++step) {
                 to[step * 16] = sums[step][i];

@@ -1,14 +1,14 @@
 // A product of up to eight rows: a block takes groups of sixteen outputs, its warps share their inputs.
 #pragma once
 #include "../linear/finish.cuh"
-#include "mail.cuh"
 #include "slice.cuh"
 
 constexpr int kTokens = 8;
 // Between rows of x in shared memory, so that no two lie in the same banks.
 constexpr int kRowGap = 16;
-// Stages of weights that a warp holds in registers while it waits for rows.
-constexpr int kHeld = 4;
+
+// Pieces of four results that a lane looks for in the mail at once.
+constexpr int kAtOnce = 4;
 
 struct ProductShared {
     // What warps have of a group; of two groups in turn.
@@ -24,9 +24,13 @@ struct LateFactors {
     __device__ __forceinline__ void wait() const { found->wait(parity); }
 };
 
-// `kMixed` where weights may be of eight-bit floats.
-template <bool kMixed>
+template <class Weight>
 struct ChainProduct {
+    using Slice = typename Weight::Slice;
+    using Scales = typename Weight::Scales;
+    using Scale = typename Weight::Scale;
+    static constexpr int kHeld = Weight::kHeld;
+
     const ChainLink& link;
     const LinearSurroundings& p;
     const ChainRing& ring;
@@ -36,24 +40,41 @@ struct ChainProduct {
     LateFactors* factors;
     const uint32_t warp = threadIdx.x / 32;
     const uint32_t lane = threadIdx.x % 32;
-    // Weights of this link are codes.
-    const bool narrow;
+    // Of a row of x, and where this lane finds the beginning of its own: columns of products are rows in turn.
+    const uint32_t row_bytes;
+    const uint32_t inputs;
+    typename Weight::Rows rows;
 
     __device__ ChainProduct(const ChainLink& which, const ChainRing& weights, const ChainMail& post, uint8_t* room,
                             ProductShared* sums, LateFactors* late)
-        : link(which), p(which.linear), ring(weights), mail(post), x(room), shared(sums), factors(late), narrow(kMixed && which.linear.scales.values) {}
+        : link(which),
+          p(which.linear),
+          ring(weights),
+          mail(post),
+          x(room),
+          shared(sums),
+          factors(late),
+          row_bytes(which.stages * kWarps * Weight::kInputs * 2 + kRowGap),
+          inputs(shared_address(room) + (lane & p.rows - 1) * row_bytes + lane / 8 * 16 + warp * Weight::kInputs * 2) {}
 
     __device__ void run(ChainRing::Place& place) {
         const GroupShare share(link.groups);
         if (share.begin == share.end) return;
         if (share.begin + warp < share.end) expect_finish(share.begin + warp);
         float sums[2][4] = {};
+        Scales next(link, share.begin + 1);
+        Scale first = next.find(number(0));
         begin(place, share.begin, sums);
         join(share.begin, 0, sums);
         uint32_t turn = 1;
         for (uint32_t group = share.begin + 1; group < share.end; ++group, ++turn) {
             float some[2][4] = {};
-            go_on(place, 0, SliceScales(link, group, narrow), some);
+            const Scales scales = next;
+            const Scale now = first;
+            // They come from afar: those of the next group are on their way before they are needed.
+            next = Scales(link, group + 1);
+            first = next.find(number(0));
+            go_on(place, 0, scales, now, some);
             join(group, turn, some);
         }
     }
@@ -61,8 +82,12 @@ struct ChainProduct {
 private:
     // The first group. Weights of its first stages wait in registers for the rows, so that the ring has room for more.
     __device__ __forceinline__ void begin(ChainRing::Place& place, uint32_t group, float (&sums)[2][4]) {
-        const SliceScales scales(link, group, narrow);
+        const Scales scales(link, group);
         Slice held[kHeld];
+        // The last one is of the stage behind.
+        Scale known[kHeld + 1];
+#pragma unroll
+        for (int stage = 0; stage <= kHeld; ++stage) known[stage] = scales.find(number(stage));
 #pragma unroll
         for (int stage = 0; stage < kHeld; ++stage) {
             if (stage >= link.stages) break;
@@ -72,40 +97,45 @@ private:
         take_rows();
 #pragma unroll
         for (int stage = 0; stage < kHeld; ++stage) {
-            if (stage < link.stages) multiply(stage, held[stage], scales, sums);
+            if (stage < link.stages) multiply(stage, held[stage], known[stage], sums);
         }
-        go_on(place, kHeld, scales, sums);
+        go_on(place, kHeld, scales, known[kHeld], sums);
     }
 
-    // All stages from `stage` on.
-    __device__ __forceinline__ void go_on(ChainRing::Place& place, uint32_t stage, const SliceScales& scales,
+    // All stages from `stage` on, of which the scale is known; scales of the next one are on their way meanwhile.
+    __device__ __forceinline__ void go_on(ChainRing::Place& place, uint32_t stage, const Scales& scales, Scale scale,
                                           float (&sums)[2][4]) const {
 #pragma unroll 1
         for (; stage < link.stages; ++stage, place.advance(ring.count)) {
             Slice slice;
             take(place, slice);
-            multiply(stage, slice, scales, sums);
+            const Scale next = scales.find(number(stage + 1));
+            multiply(stage, slice, scale, sums);
+            scale = next;
         }
     }
 
-    // Inputs of a slice.
-    __device__ __forceinline__ uint32_t width() const { return narrow ? kSegment : kSlice; }
-    __device__ __forceinline__ uint32_t row_bytes() const { return link.stages * kWarps * width() * 2 + kRowGap; }
+    // Of this warp's slice of a stage.
+    __device__ __forceinline__ uint32_t number(uint32_t stage) const { return stage * kWarps + warp; }
 
     // This warp's slices of x, with zeros up to the end of the last stage.
     __device__ void take_rows() {
         // Pieces of four inputs.
-        const uint32_t each = width() / 4, pieces = link.stages * each;
-        const auto input = [&](uint32_t piece) { return (piece / each * kWarps + warp) * width() + piece % each * 4; };
+        constexpr uint32_t kEach = Weight::kInputs / 4;
+        const uint32_t pieces = link.stages * kEach;
+        const auto input = [&](uint32_t piece) { return number(piece / kEach) * Weight::kInputs + piece % kEach * 4; };
         // Slices are whole: only the last stage may lack some.
-        const uint32_t there = input((link.stages - 1) * each) < link.inputs ? pieces : pieces - each;
+        const uint32_t there = input(pieces - kEach) < link.inputs ? pieces : pieces - kEach;
 #pragma unroll 1
         for (uint32_t row = 0; row < p.rows; ++row) {
-            uint8_t* to = x + row * row_bytes();
-            const auto put = [&](uint32_t piece, uint2 four) { *reinterpret_cast<uint2*>(to + input(piece) * 2) = four; };
+            uint8_t* to = x + row * row_bytes;
+            const auto put = [&](uint32_t piece, uint2 four) {
+                const uint32_t stage = piece / kEach;
+                rows.put(to + number(stage) * Weight::kInputs * 2, row, stage, piece % kEach, four);
+            };
             if (mail.from_results) {
                 const uint64_t* from = mail.from_results + row * kResultWords;
-                receive<6>(lane, there, mail.from_age, [&](uint32_t piece) { return from + input(piece) / 2; }, put);
+                receive<kAtOnce>(lane, there, mail.from_age, [&](uint32_t piece) { return from + input(piece) / 2; }, put);
             } else {
                 const bf16* from = link.x + static_cast<size_t>(row) * link.x_stride;
                 for (uint32_t piece = lane; piece < there; piece += 32) {
@@ -133,24 +163,15 @@ private:
     __device__ __forceinline__ void take(const ChainRing::Place& place, Slice& slice) const {
         const uint32_t from = shared_address(ring.stages) + place.stage * kStageBytes + warp * kSliceBytes;
         ring.full[place.stage].wait(place.parity);
-        narrow ? slice.take_codes(from) : slice.take_plain(from);
+        slice.take(from);
         __syncwarp();
         if (lane == 0) ring.empty[place.stage].arrive();
     }
 
     // Adds what a slice gives with the inputs of its stage.
-    __device__ __forceinline__ void multiply(uint32_t stage, const Slice& slice, const SliceScales& scales,
+    __device__ __forceinline__ void multiply(uint32_t stage, const Slice& slice, const Scale& scale,
                                              float (&sums)[2][4]) const {
-        const uint32_t slice_number = stage * kWarps + warp;
-        const uint32_t inputs =
-            shared_address(x) + lane % 8 % p.rows * row_bytes() + (slice_number * width() + lane / 8 * 8) * 2;
-        if (narrow) {
-            float both[2];
-            scales.find(slice_number, both);
-            slice.multiply_codes(inputs, both, sums);
-        } else {
-            slice.multiply_plain(inputs, sums);
-        }
+        slice.multiply(inputs + stage * (kWarps * Weight::kInputs * 2), stage, rows, scale, sums);
     }
 
     // Adds what warps have of a group; one of them finishes it while the others go on.

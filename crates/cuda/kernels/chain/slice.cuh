@@ -1,87 +1,152 @@
-// What a warp takes of a stage: sixteen outputs of some inputs, in registers.
+// What a warp takes of a stage, sixteen outputs of some inputs in registers, and rows of x as products with it need them.
 #pragma once
 #include "../common/float8.cuh"
 #include "../common/mma.cuh"
-#include "ring.cuh"
+#include "mail.cuh"
 
-// Of bf16, a matrix for every sixteen inputs. Of eight-bit floats, codes of a segment: two halves of output lane / 4, then of
-// lane / 4 + 8.
-struct Slice {
-    uint32_t words[4][4];
+// Weights of bf16.
+struct PlainWeight {
+    // Of a slice.
+    static constexpr uint32_t kInputs = kSlice;
+    // Stages that a warp holds in registers while it waits for rows.
+    static constexpr int kHeld = 4;
 
-    // `from` is where the warp's part of the stage begins.
-    __device__ __forceinline__ void take_plain(uint32_t from) {
-        const uint32_t row = threadIdx.x % 16, side = threadIdx.x % 32 / 16;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) load_matrices(words[i], from + row * 128 + ((i * 2 + side) ^ row % 8) * 16);
-    }
-
-    __device__ __forceinline__ void take_codes(uint32_t from) {
-        const uint32_t row = threadIdx.x % 32 / 4, piece = threadIdx.x % 4 * 2;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const uint32_t place = from + row * 128 + ((piece + half) ^ row) * 16;
-            load_piece(words[half], place);
-            load_piece(words[2 + half], place + 8 * 128);
+    struct Rows {
+        // Four inputs of a slice, whose rows begin at `to`.
+        __device__ __forceinline__ void put(uint8_t* to, uint32_t, uint32_t, uint32_t piece, uint2 four) {
+            *reinterpret_cast<uint2*>(to + piece * 8) = four;
         }
-    }
+    };
 
-    // Adds products with the inputs whose rows this lane finds there.
-    __device__ __forceinline__ void multiply_plain(uint32_t inputs, float (&sums)[2][4]) const {
+    struct Scale {};
+
+    struct Scales {
+        __device__ __forceinline__ Scales(const ChainLink&, uint32_t) {}
+        __device__ __forceinline__ Scale find(uint32_t) const { return {}; }
+    };
+
+    // A matrix for every sixteen inputs.
+    struct Slice {
+        uint32_t words[4][4];
+
+        // `from` is where the warp's part of the stage begins.
+        __device__ __forceinline__ void take(uint32_t from) {
+            const uint32_t row = threadIdx.x % 16, side = threadIdx.x % 32 / 16;
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            uint32_t b[4];
-            load_matrices(b, inputs + half * 64);
-#pragma unroll
-            for (int i = 0; i < 2; ++i) multiply_bf16(sums[i], words[half * 2 + i], b[2 * i], b[2 * i + 1]);
+            for (int i = 0; i < 4; ++i) load_matrices(words[i], from + row * 128 + ((i * 2 + side) ^ row % 8) * 16);
         }
-    }
 
-    // Scales are those of the two outputs.
-    __device__ __forceinline__ void multiply_codes(uint32_t inputs, const float (&scales)[2], float (&sums)[2][4]) const {
-        float part[2][4] = {};
+        // Adds products with the inputs whose rows this lane finds there.
+        __device__ __forceinline__ void multiply(uint32_t inputs, uint32_t, const Rows&, const Scale&, float (&sums)[2][4]) const {
 #pragma unroll
-        for (int quarter = 0; quarter < 4; ++quarter) {
-            uint32_t b[4];
-            load_matrices(b, inputs + quarter * 64);
+            for (int half = 0; half < 2; ++half) {
+                uint32_t b[4];
+                load_matrices(b, inputs + half * 64);
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int half = quarter / 2, word = quarter % 2 * 2 + i;
-                uint32_t a[4];
-                widen_codes(words[half][word], a[0], a[2]);
-                widen_codes(words[2 + half][word], a[1], a[3]);
-                multiply_bf16(part[i], a, b[2 * i], b[2 * i + 1]);
+                for (int i = 0; i < 2; ++i) multiply_bf16(sums[i], words[half * 2 + i], b[2 * i], b[2 * i + 1]);
             }
         }
-#pragma unroll
-        for (int i = 0; i < 4; ++i) sums[0][i] += scales[i / 2] * (part[0][i] + part[1][i]);
-    }
+    };
 };
 
-// Where scales lie of the two outputs of a group that a lane has sums of.
-struct SliceScales {
-    const float* rows[2];
-    uint32_t group_segments;
-    uint32_t last;
+// Weights of eight-bit floats. Widened to f16, which takes a quarter of the instructions that bf16 would take; rows of x
+// are scaled so that they are exact as f16 too.
+struct NarrowWeight {
+    static constexpr uint32_t kInputs = kSegment;
+    static constexpr int kHeld = 3;
+    struct Rows {
+        // What products of stage `lane` are to be multiplied with, row by row: as many stages as lanes.
+        float factors[kMostRows] = {};
 
-    // Nothing where weights are not scaled.
-    __device__ __forceinline__ SliceScales(const ChainLink& link, uint32_t group, bool narrow) {
-        if (!narrow) return;
-        const ChainLinear& p = link.linear;
-        group_segments = p.scales.group_segments;
-        last = p.scales.groups - 1;
-        const uint32_t output = threadIdx.x % 32 / 4;
-        const bool gated = link.kind == LinkKind::kGated;
-        const uint32_t first = group * (gated ? kOutputs / 2 : kOutputs) + output;
-        const uint32_t second = first + (gated ? p.outputs / 2 : kOutputs / 2);
-        rows[0] = p.scales.row(min(first, p.outputs - 1));
-        rows[1] = p.scales.row(min(second, p.outputs - 1));
-    }
+        // Lane by lane four neighbouring inputs of a segment. Of every sixteen, 2 q and 2 q + 8 lie beside each other, and then
+        // 2 q + 1 and 2 q + 9: as codes do.
+        __device__ __forceinline__ void put(uint8_t* to, uint32_t row, uint32_t stage, uint32_t lane, uint2 four) {
+            const bool second = lane & 2;
+            const uint32_t given = __shfl_xor_sync(kAllLanes, second ? four.x : four.y, 2);
+            const uint32_t near = second ? given : four.x, far = second ? four.y : given;
+            // The highest exponent of all lanes; a pair is as large as its upper half.
+            const uint32_t most = max(max(near & 0x7fff7fffu, far & 0x7fff7fffu), max(near << 16 & 0x7fffffffu, far << 16 & 0x7fffffffu));
+            const uint32_t exponent = __reduce_max_sync(kAllLanes, most) >> 23;
+            // The largest becomes 2¹⁴ or more, but less than 2¹⁵.
+            const uint32_t power = min(268 - exponent, 253u);
+            const float scale = __uint_as_float(power << 23), factor = __uint_as_float(254 - power << 23);
+            if (lane == stage) factors[0] = row == 0 ? factor : factors[0];
+            if (lane == stage) factors[1] = row == 0 ? factors[1] : factor;
+            const float2 low = as_floats(near), high = as_floats(far);
+            uint32_t* place = reinterpret_cast<uint32_t*>(to) + lane / 4 * 8 + lane % 2 * 2 + second;
+            place[0] = pack_f16(low.x * scale, high.x * scale);
+            place[4] = pack_f16(low.y * scale, high.y * scale);
+        }
+    };
 
-    __device__ __forceinline__ void find(uint32_t segment, float (&scales)[2]) const {
+    // Of the two outputs that a lane has sums of.
+    using Scale = float2;
+
+    struct Scales {
+        const float* values;
+        // Where those of the two outputs begin.
+        uint32_t rows[2];
+        float segments_inverse;
+        uint32_t last;
+
+        __device__ __forceinline__ Scales(const ChainLink& link, uint32_t group) {
+            const ChainLinear& p = link.linear;
+            values = p.scales.values;
+            segments_inverse = 1.0f / static_cast<float>(p.scales.group_segments);
+            last = p.scales.groups - 1;
+            const uint32_t output = threadIdx.x % 32 / 4;
+            const bool gated = link.kind == LinkKind::kGated;
+            const uint32_t first = group * (gated ? kOutputs / 2 : kOutputs) + output;
+            const uint32_t second = first + (gated ? p.outputs / 2 : kOutputs / 2);
+            rows[0] = min(first, p.outputs - 1) / p.scales.block_rows * p.scales.groups;
+            rows[1] = min(second, p.outputs - 1) / p.scales.block_rows * p.scales.groups;
+        }
+
         // The last stage may have segments behind the last one.
-        const uint32_t at = min(segment / group_segments, last);
-        scales[0] = __ldg(rows[0] + at);
-        scales[1] = __ldg(rows[1] + at);
-    }
+        __device__ __forceinline__ Scale find(uint32_t segment) const {
+            const uint32_t group = static_cast<uint32_t>((static_cast<float>(segment) + 0.5f) * segments_inverse);
+            const uint32_t at = min(group, last);
+            return {__ldg(values + rows[0] + at), __ldg(values + rows[1] + at)};
+        }
+    };
+
+    // Codes of a segment: two halves of output lane / 4, then of lane / 4 + 8.
+    struct Slice {
+        uint32_t words[4][4];
+
+        __device__ __forceinline__ void take(uint32_t from) {
+            const uint32_t row = threadIdx.x % 32 / 4, piece = threadIdx.x % 4 * 2;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const uint32_t place = from + row * 128 + ((piece + half) ^ row) * 16;
+                load_piece(words[half], place);
+                load_piece(words[2 + half], place + 8 * 128);
+            }
+        }
+
+        __device__ __forceinline__ void multiply(uint32_t inputs, uint32_t stage, const Rows& rows, const Scale& scale,
+                                                 float (&sums)[2][4]) const {
+            float part[2][4] = {};
+#pragma unroll
+            for (int quarter = 0; quarter < 4; ++quarter) {
+                uint32_t b[4];
+                load_matrices(b, inputs + quarter * 64);
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    uint32_t a[4];
+                    widen_fp8(words[quarter / 2][quarter % 2 * 2 + i], a[0], a[2]);
+                    widen_fp8(words[2 + quarter / 2][quarter % 2 * 2 + i], a[1], a[3]);
+                    multiply_f16(part[i], a, b[2 * i], b[2 * i + 1]);
+                }
+            }
+            // Columns of products are rows in turn.
+            float factors[2];
+#pragma unroll
+            for (int i = 0; i < 2; ++i) factors[i] = __shfl_sync(kAllLanes, rows.factors[i], stage);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                sums[0][i] += (part[0][i] + part[1][i]) * (i / 2 == 0 ? scale.x : scale.y) * factors[i % 2];
+            }
+        }
+    };
 };

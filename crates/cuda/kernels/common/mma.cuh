@@ -72,3 +72,10 @@ __device__ __forceinline__ uint32_t widen_fp8(uint32_t two) {
     const __half2_raw wide = __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(two), __NV_E4M3);
     return wide.x | static_cast<uint32_t>(wide.y) << 16;
 }
+
+// Four e4m3 as f16: the lower two, and the upper two.
+__device__ __forceinline__ void widen_fp8(uint32_t four, uint32_t& lower, uint32_t& upper) {
+    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %2;\ncvt.rn.f16x2.e4m3x2 %0, low;\ncvt.rn.f16x2.e4m3x2 %1, high;\n}"
+        : "=r"(lower), "=r"(upper)
+        : "r"(four));
+}

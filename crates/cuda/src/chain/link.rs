@@ -3,6 +3,7 @@
 use ops::{DeviceError, LateNorm, RopeAttend};
 use tensor::View;
 
+use super::variety::Variety;
 use super::weight::{GROUP, LinkWeight, stage};
 use crate::launch::attend::FreshParams;
 use crate::linear::{Ending, Product, Scales, Surroundings, Told};
@@ -246,14 +247,20 @@ impl Link {
         }
     }
 
-    /// True when its weight, or what it attends to, is of eight-bit floats.
-    pub(super) fn is_narrow(&self) -> bool {
+    /// Which kernels run it.
+    pub(super) fn variety(&self) -> Variety {
         // SAFETY: the kind says which of the two was set.
         unsafe {
             if self.kind == ATTEND {
-                self.details.attend.element == 1
+                Variety {
+                    cache: Some(self.details.attend.element == 1),
+                    ..Variety::default()
+                }
             } else {
-                !self.details.linear.scales.are_none()
+                Variety {
+                    weights: Some(!self.details.linear.scales.are_none()),
+                    ..Variety::default()
+                }
             }
         }
     }

@@ -5,6 +5,7 @@
 
 mod link;
 mod recording;
+mod variety;
 mod weight;
 
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use crate::launch::attend::FreshParams;
 use crate::launch::{Grid, WHOLE_ROOM, are_pieces, launch};
 use crate::linear::{Ending, Product};
 use crate::memory::allocate;
-use crate::module::{Function, Modules};
+use crate::module::Modules;
 
 use link::{HEAD, MOST_HEADS, MOST_TOLD, PARTS, Parts, rows_room, run};
-
+use variety::{Varieties, Variety};
 use weight::LinkWeight;
 
 pub(crate) use link::Link;
@@ -60,9 +61,7 @@ struct ChainParams {
 
 /// The kernel and what its blocks share.
 pub(crate) struct Chain {
-    function: Function,
-    /// The same for links some of which have weights of eight-bit floats.
-    mixed: Function,
+    kernels: Varieties,
     progress: Buffer,
     results: Buffer,
     squares: Buffer,
@@ -78,8 +77,7 @@ impl Chain {
     ) -> Result<Self, DeviceError> {
         let room = |bytes| allocate(context, bytes, "chains of ops");
         Ok(Self {
-            function: modules.find_with_shared("chain", WHOLE_ROOM)?,
-            mixed: modules.find_with_shared("chain_mixed", WHOLE_ROOM)?,
+            kernels: Varieties::new(modules)?,
             progress: room(8)?,
             results: room(MAILS * MOST_ROWS * MOST_TOLD / 2 * WORD)?,
             squares: room(MAILS * MOST_ROWS * MOST_TOLD / LateNorm::PART * WORD)?,
@@ -162,11 +160,8 @@ impl Chain {
             threads: THREADS,
             shared: WHOLE_ROOM,
         };
-        let function = if links.iter().any(Link::is_narrow) {
-            self.mixed
-        } else {
-            self.function
-        };
+        let variety = Variety::of(links).expect("links of a chain agree");
+        let function = self.kernels.of(variety);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(context, function, grid, &params) }
     }

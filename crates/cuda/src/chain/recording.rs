@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ops::DeviceError;
 use tensor::Buffer;
 
+use super::variety::Variety;
 use super::{Chain, Link};
 use crate::context::Context;
 use crate::memory::{allocate, fill};
@@ -43,11 +44,15 @@ impl Recording {
         Ok(())
     }
 
-    /// True when the link reads what the last one that waits finds, or none waits.
+    /// True when the link reads what the last one that waits finds and one kernel runs both, or none waits.
     pub(super) fn goes_on_with(&self, link: &Link) -> bool {
         self.links().as_ref().is_none_or(|links| {
             let waiting = &links.all[links.enqueued..];
-            waiting.last().is_none_or(|last| link.follows(last))
+            let agrees =
+                || Variety::of(waiting).is_some_and(|all| all.with(link.variety()).is_some());
+            waiting
+                .last()
+                .is_none_or(|last| link.follows(last) && agrees())
         })
     }
 

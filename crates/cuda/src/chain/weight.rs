@@ -9,6 +9,8 @@ use crate::tensor_map::{Boxes, TensorMap};
 pub(super) const GROUP: usize = 16;
 /// Slices of a stage: one a warp.
 const SLICES: usize = 8;
+/// Of codes: a lane keeps what is known of one stage.
+const MOST_NARROW_STAGES: usize = 32;
 
 /// Where its elements lie, and what they are.
 pub(super) struct LinkWeight {
@@ -21,7 +23,7 @@ pub(super) struct LinkWeight {
 }
 
 impl LinkWeight {
-    /// None when no link takes it: slices are whole.
+    /// None when no link takes it: slices are whole, and not too many.
     pub(super) fn of(weight: &Weight) -> Option<Self> {
         let inputs = weight.cols();
         let made = if let Some(plain) = weight.layout::<DeviceWeight>() {
@@ -40,7 +42,9 @@ impl LinkWeight {
                 scales: codes.scales(),
             }
         };
-        inputs.is_multiple_of(made.slice).then_some(made)
+        let narrow = !made.scales.are_none();
+        let fits = !narrow || inputs <= MOST_NARROW_STAGES * made.stage();
+        (inputs.is_multiple_of(made.slice) && fits).then_some(made)
     }
 
     /// Inputs of a stage.
