@@ -54,14 +54,28 @@ pub struct StopPatterns {
 }
 
 impl StopPatterns {
-    /// Compiles patterns; a sequence ends as soon as any of them matches anywhere in its text.
-    pub fn new(patterns: Vec<String>) -> Result<Self, StopPatternError> {
+    /// Checks patterns and compiles those that are more than the text they match; the others are returned beside them.
+    /// A sequence ends as soon as any of the compiled ones matches anywhere in its text.
+    pub fn beside_plain(
+        patterns: Vec<String>,
+    ) -> Result<(Vec<String>, Option<Self>), StopPatternError> {
         if patterns.len() > MAX_PATTERNS {
             return Err(StopPatternError::TooMany(patterns.len()));
         }
-        for pattern in &patterns {
-            check(pattern)?;
+        let (mut plain, mut others) = (Vec::new(), Vec::new());
+        for pattern in patterns {
+            let kind = if is_plain(&pattern)? {
+                &mut plain
+            } else {
+                &mut others
+            };
+            kind.push(pattern);
         }
+        let compiled = (!others.is_empty()).then(|| Self::compile(others));
+        Ok((plain, compiled.transpose()?))
+    }
+
+    fn compile(patterns: Vec<String>) -> Result<Self, StopPatternError> {
         let config = NFA::config()
             .which_captures(WhichCaptures::None)
             .nfa_size_limit(Some(MAX_SIZE));
@@ -70,19 +84,6 @@ impl StopPatterns {
             Ok(nfa) if nfa.states().len() <= MAX_PLACES => Ok(Self { patterns, nfa }),
             _ => Err(StopPatternError::TooLarge(patterns)),
         }
-    }
-
-    /// The patterns as they were written.
-    pub fn patterns(&self) -> &[String] {
-        &self.patterns
-    }
-
-    /// Whether a pattern is nothing but the text it matches.
-    pub fn is_plain(pattern: &str) -> bool {
-        syntax::parse(pattern).is_ok_and(|parsed| {
-            let facts = parsed.properties();
-            facts.is_literal() && facts.minimum_len() == Some(pattern.len())
-        })
     }
 }
 
@@ -98,12 +99,12 @@ impl PartialEq for StopPatterns {
     }
 }
 
-fn check(pattern: &str) -> Result<(), StopPatternError> {
+/// Whether a pattern is nothing but the text it matches.
+fn is_plain(pattern: &str) -> Result<bool, StopPatternError> {
     if pattern.len() > MAX_LENGTH {
         return Err(StopPatternError::TooLong(pattern.len()));
     }
-    let parsed = syntax::parse(pattern).map(drop);
-    parsed.map_err(|error| {
+    let parsed = syntax::parse(pattern).map_err(|error| {
         // The error shows the pattern and points; its last line says what is wrong.
         let error = error.to_string();
         let reason = error.lines().next_back().unwrap_or_default();
@@ -111,7 +112,9 @@ fn check(pattern: &str) -> Result<(), StopPatternError> {
             pattern: pattern.to_owned(),
             reason: reason.trim_start_matches("error: ").to_owned(),
         }
-    })
+    })?;
+    let facts = parsed.properties();
+    Ok(facts.is_literal() && facts.minimum_len() == Some(pattern.len()))
 }
 
 /// A search for patterns in one text. After every piece the answer is the one that a search of the whole text so far
@@ -272,7 +275,7 @@ mod tests {
 
     fn search(patterns: &[&str]) -> PatternSearch {
         let patterns = patterns.iter().map(ToString::to_string).collect();
-        PatternSearch::new(StopPatterns::new(patterns).expect("sound patterns"))
+        PatternSearch::new(StopPatterns::compile(patterns).expect("sound patterns"))
     }
 
     #[test]
@@ -331,7 +334,7 @@ mod tests {
     fn what_cannot_be_used_is_refused_by_name() {
         let new = |patterns: &[&str]| {
             let patterns = patterns.iter().map(ToString::to_string).collect();
-            StopPatterns::new(patterns)
+            StopPatterns::beside_plain(patterns)
                 .map(drop)
                 .map_err(|error| error.to_string())
         };
@@ -362,6 +365,24 @@ mod tests {
     }
 
     #[test]
+    fn plain_patterns_are_told_apart_and_the_others_compiled() {
+        let split = |patterns: &[&str]| {
+            let patterns = patterns.iter().map(ToString::to_string).collect();
+            let (plain, others) = StopPatterns::beside_plain(patterns).expect("sound patterns");
+            (plain, others.map(|others| others.patterns))
+        };
+        let words =
+            |words: &[&str]| -> Vec<String> { words.iter().map(ToString::to_string).collect() };
+        assert_eq!(split(&[]), (vec![], None));
+        assert_eq!(split(&["END", "你"]), (words(&["END", "你"]), None));
+        assert_eq!(split(&["a+"]), (vec![], Some(words(&["a+"]))));
+        assert_eq!(
+            split(&["b+", "END", "a+"]),
+            (words(&["END"]), Some(words(&["b+", "a+"])))
+        );
+    }
+
+    #[test]
     fn plain_patterns_are_those_that_are_their_own_text() {
         for (pattern, expected) in [
             ("END", true),
@@ -371,7 +392,7 @@ mod tests {
             ("(?i)a", false),
             ("", false),
         ] {
-            assert_eq!(StopPatterns::is_plain(pattern), expected, "{pattern}");
+            assert_eq!(is_plain(pattern), Ok(expected), "{pattern}");
         }
     }
 

@@ -65,21 +65,7 @@ impl Stops {
                 )));
             }
         }
-        if patterns.is_empty() {
-            let patterns = None;
-            return Ok(Self { strings, patterns });
-        }
-        // All are checked and counted, plain ones too.
-        let compiled = StopPatterns::new(patterns)?;
-        let given = compiled.patterns().iter();
-        let (plain, others): (Vec<_>, Vec<_>) = given
-            .cloned()
-            .partition(|pattern| StopPatterns::is_plain(pattern));
-        let patterns = match (plain.is_empty(), others.is_empty()) {
-            (_, true) => None,
-            (true, false) => Some(compiled),
-            (false, false) => Some(StopPatterns::new(others)?),
-        };
+        let (plain, patterns) = StopPatterns::beside_plain(patterns)?;
         strings.extend(plain);
         Ok(Self { strings, patterns })
     }
