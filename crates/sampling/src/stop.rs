@@ -67,13 +67,13 @@ impl StopRules {
     }
 
     /// Whether `token`, the output's token number `index`, ends it when `max_new_tokens` are
-    /// allowed. The length is looked at first, as SGLang does.
+    /// allowed. An output that ends with the last token allowed is complete: SGLang 0.5.23 says so,
+    /// 0.5.6 called it cut short.
     pub fn check(&self, index: u32, token: Token, max_new_tokens: u32) -> Option<FinishReason> {
-        if index + 1 >= max_new_tokens {
-            return Some(FinishReason::Length);
+        if index >= self.min_new_tokens && self.tokens.binary_search(&token).is_ok() {
+            return Some(FinishReason::Stop { token: Some(token) });
         }
-        let ends = index >= self.min_new_tokens && self.tokens.binary_search(&token).is_ok();
-        ends.then_some(FinishReason::Stop { token: Some(token) })
+        (index + 1 >= max_new_tokens).then_some(FinishReason::Length)
     }
 }
 
@@ -105,10 +105,10 @@ mod tests {
     }
 
     #[test]
-    fn the_length_is_looked_at_before_the_tokens() {
+    fn an_end_token_ends_the_output_on_the_last_token_allowed_too() {
         let rules = rules(|_| ());
-        assert_eq!(rules.check(9, 2, 10), Some(FinishReason::Length));
-        assert_eq!(rules.check(8, 2, 10), STOP_2);
+        assert_eq!(rules.check(9, 2, 10), STOP_2);
+        assert_eq!(rules.check(8, 4, 10), None);
         assert_eq!(rules.check(9, 4, 10), Some(FinishReason::Length));
     }
 

@@ -68,8 +68,7 @@ impl Decoder {
             let Some(text) = self.text.as_mut().filter(|_| !is_end) else {
                 continue;
             };
-            let is_last = index + 1 == tokens.len() && finish == Some(EngineFinish::Length);
-            let matched = text.push(token, !is_last, &mut decoded.text);
+            let matched = text.push(token, &mut decoded.text);
             if matched.is_some() {
                 let matched = matched.map(Matched::Text);
                 decoded.finish = Some(FinishReason::Stop { matched });
@@ -109,12 +108,12 @@ impl Decoder {
 
 impl TextDecoder {
     /// Adds what a token says to `said`; returns the stop string or pattern that it completed. A pattern keeps its
-    /// text, and the last of the tokens that are allowed is not asked about it: that is how SGLang has it.
-    fn push(&mut self, token: Token, with_patterns: bool, said: &mut String) -> Option<String> {
+    /// text: that is how SGLang has it.
+    fn push(&mut self, token: Token, said: &mut String) -> Option<String> {
         let piece = self.detokenizer.push(token);
         let outcome = self.stops.push(piece);
         said.push_str(&outcome.emit);
-        if outcome.matched.is_some() || !with_patterns {
+        if outcome.matched.is_some() {
             return outcome.matched;
         }
         let matched = self.patterns.as_mut()?.push(piece)?.to_owned();

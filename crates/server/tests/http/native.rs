@@ -222,6 +222,36 @@ async fn characters_are_never_cut() {
 }
 
 #[tokio::test]
+async fn an_output_that_is_complete_with_the_last_token_allowed_was_not_cut_short() {
+    let server = start().await;
+    // What ends it, after how many tokens, with which text, and the text of one token less.
+    for (params, tokens, matched, text, cut) in [
+        (json!({}), 5, json!(256), "stop", "stop"),
+        (json!({"stop_token_ids": [111]}), 3, json!(111), "st", "st"),
+        (json!({"stop": "to"}), 3, json!("to"), "s", "st"),
+        (
+            json!({"stop_regex": "[n-p]"}),
+            3,
+            json!("[n-p]"),
+            "sto",
+            "st",
+        ),
+        (json!({"stop_regex": "to"}), 3, json!("to"), "s", "st"),
+    ] {
+        let stop = json!({"type": "stop", "matched": matched});
+        let length = json!({"type": "length", "length": tokens - 1});
+        for (most, text, reason) in [(tokens, text, stop), (tokens - 1, cut, length)] {
+            let mut params = params.clone();
+            params["max_new_tokens"] = json!(most);
+            let body = json!({"text": "say:stop\n", "sampling_params": params});
+            let answer = server.client().post("/generate", &body).await.json();
+            assert_eq!(answer["text"], text, "{params}");
+            assert_eq!(answer["meta_info"]["finish_reason"], reason, "{params}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn stop_strings_end_the_output_wherever_they_lie() {
     let server = start().await;
     let cases = [

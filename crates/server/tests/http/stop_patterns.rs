@@ -99,19 +99,6 @@ async fn the_openai_endpoints_take_patterns_too() {
 }
 
 #[tokio::test]
-async fn the_last_token_that_is_allowed_ends_by_length() {
-    let server = start().await;
-    for (most, expected) in [(9, "length"), (10, "stop")] {
-        let params = json!({"stop_regex": r"\d", "max_new_tokens": most});
-        let body = json!({"text": "say:stop at 12\n", "sampling_params": params});
-        let answer = server.client().post("/generate", &body).await.json();
-        assert_eq!(answer["text"], "stop at 1");
-        let reason = &answer["meta_info"]["finish_reason"];
-        assert_eq!(reason["type"], expected, "{most}");
-    }
-}
-
-#[tokio::test]
 async fn a_batch_has_patterns_for_each() {
     let server = start().await;
     let params = json!([{"stop_regex": "[bc]"}, {"stop_regex": "[d-f]"}, {"stop_regex": "[d-f]"}]);
