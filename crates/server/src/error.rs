@@ -51,6 +51,26 @@ pub(crate) enum ApiError {
     /// The body never arrived in full.
     #[error("the request body could not be read: {0}")]
     Interrupted(String),
+    /// The text does not fit in the context, however it is encoded.
+    #[error(
+        "The input (at least {least} tokens) is longer than the model's context length ({limit} tokens)."
+    )]
+    TextTooLong {
+        /// Tokens of the text at least.
+        least: usize,
+        /// Tokens a sequence may have.
+        limit: usize,
+    },
+    /// The KV memory could never hold the text, however it is encoded.
+    #[error(
+        "the request needs KV memory for at least {least} tokens, the server has room for {capacity}"
+    )]
+    TextNeverFits {
+        /// Tokens of the text at least.
+        least: usize,
+        /// Tokens there is memory for.
+        capacity: usize,
+    },
     /// The engine does not take it.
     #[error(transparent)]
     Refused(#[from] RequestError),
@@ -75,14 +95,17 @@ impl ApiError {
 
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::Malformed(_) | Self::Invalid(_) | Self::MediaType | Self::Interrupted(_) => {
-                StatusCode::BAD_REQUEST
-            }
-            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Refused(RequestError::QueueFull | RequestError::ShuttingDown) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::Refused(_) => StatusCode::BAD_REQUEST,
+            Self::Malformed(_)
+            | Self::Invalid(_)
+            | Self::MediaType
+            | Self::Interrupted(_)
+            | Self::TextTooLong { .. }
+            | Self::TextNeverFits { .. }
+            | Self::Refused(_) => StatusCode::BAD_REQUEST,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Aborted { status, .. } => {
                 StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)

@@ -160,35 +160,79 @@ async fn encode(
         .iter_mut()
         .map(|generation| std::mem::replace(&mut generation.prompt, empty.clone()))
         .collect();
-    let tokenizer = state.text.as_ref().map(|text| text.tokenizer.clone());
+    let encoder = Encoder {
+        tokenizer: state.text.as_ref().map(|text| text.tokenizer.clone()),
+        room: Room::of(state),
+    };
     let characters: usize = prompts.iter().map(Prompt::text_len).sum();
+    let encode_all = move || {
+        let encoded = prompts.into_iter().map(|prompt| encoder.encode(prompt));
+        encoded.collect()
+    };
     if characters <= ENCODE_INLINE {
-        return encode_all(tokenizer.as_ref(), prompts);
+        return encode_all();
     }
-    let encoded = tokio::task::spawn_blocking(move || encode_all(tokenizer.as_ref(), prompts));
+    let encoded = tokio::task::spawn_blocking(encode_all);
     encoded
         .await
         .map_err(|error| ApiError::Failed(error.to_string()))?
 }
 
-fn encode_all(
-    tokenizer: Option<&Tokenizer>,
-    prompts: Vec<Prompt>,
-) -> Result<Vec<Vec<Token>>, ApiError> {
-    prompts
-        .into_iter()
-        .map(|prompt| encode_one(tokenizer, prompt))
-        .collect()
+/// Makes tokens of prompts.
+struct Encoder {
+    tokenizer: Option<Tokenizer>,
+    /// Texts beyond are refused.
+    room: Option<Room>,
 }
 
-fn encode_one(tokenizer: Option<&Tokenizer>, prompt: Prompt) -> Result<Vec<Token>, ApiError> {
-    let (text, add_special) = match prompt {
-        Prompt::Tokens(tokens) => return Ok(tokens),
-        Prompt::Text(text) => (text, true),
-        Prompt::Rendered(text) => (text, false),
-    };
-    let tokenizer = tokenizer.ok_or_else(|| ApiError::invalid(NO_TOKENIZER))?;
-    Ok(tokenizer.encode(&text, add_special)?)
+impl Encoder {
+    fn encode(&self, prompt: Prompt) -> Result<Vec<Token>, ApiError> {
+        let (text, add_special) = match prompt {
+            Prompt::Tokens(tokens) => return Ok(tokens),
+            Prompt::Text(text) => (text, true),
+            Prompt::Rendered(text) => (text, false),
+        };
+        let tokenizer = self.tokenizer.as_ref();
+        let tokenizer = tokenizer.ok_or_else(|| ApiError::invalid(NO_TOKENIZER))?;
+        if let Some(room) = self.room {
+            room.refuse_endless(&text, tokenizer)?;
+        }
+        Ok(tokenizer.encode(&text, add_special)?)
+    }
+}
+
+/// How many tokens a sequence may have.
+#[derive(Clone, Copy)]
+struct Room {
+    context: usize,
+    capacity: usize,
+}
+
+impl Room {
+    /// There is no limit where prompts are cut to what fits.
+    fn of(state: &State) -> Option<Self> {
+        (!state.config.auto_truncate).then(|| Self {
+            context: state.context_length(),
+            capacity: state.engine.config().scheduler.max_sequence_tokens() as usize,
+        })
+    }
+
+    /// Refuses a text that cannot fit however it is encoded: encoding megabytes to find that out takes seconds.
+    fn refuse_endless(self, text: &str, tokenizer: &Tokenizer) -> Result<(), ApiError> {
+        let Self { context, capacity } = self;
+        if text.len() < context.min(capacity) {
+            return Ok(());
+        }
+        let least = tokenizer.least_tokens(text);
+        if least >= context {
+            let limit = context;
+            return Err(ApiError::TextTooLong { least, limit });
+        }
+        if least > capacity {
+            return Err(ApiError::TextNeverFits { least, capacity });
+        }
+        Ok(())
+    }
 }
 
 /// What a server without a tokenizer says to text.

@@ -1,5 +1,6 @@
 //! Text to token ids and back, identical to the reference library.
 
+mod bound;
 mod config;
 mod error;
 mod file;
@@ -19,6 +20,7 @@ pub(crate) use config::TokenizerConfig;
 pub use error::TokenizerError;
 pub use gguf::GgufVocabulary;
 
+use bound::TokenBound;
 use error::guarded;
 use table::{Coding, TokenTable};
 
@@ -38,6 +40,7 @@ struct Inner {
     bos: Option<u32>,
     eos: Vec<u32>,
     surround: Surround,
+    bound: Option<TokenBound>,
 }
 
 /// What is put around a text when special tokens are asked for.
@@ -97,6 +100,7 @@ impl Tokenizer {
             .map(|(id, token)| (token.content.as_str(), *id, token.special))
             .collect();
         added.sort_unstable_by_key(|(_, id, _)| *id);
+        let bound = guarded(|| Ok(TokenBound::new(&library, &entries)))?;
         let entries = entries.iter().map(|(text, id)| (text.as_str(), *id));
         let table = TokenTable::new(coding, entries, added.into_iter())?;
         let bos = special
@@ -114,6 +118,7 @@ impl Tokenizer {
             bos,
             eos,
             surround,
+            bound,
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -135,6 +140,12 @@ impl Tokenizer {
         ids.extend_from_slice(encoding.get_ids());
         ids.extend(after);
         Ok(ids)
+    }
+
+    /// Tokens that a text has at least, known without encoding it; 0 where nothing can be told.
+    pub fn least_tokens(&self, text: &str) -> usize {
+        let bound = self.inner.bound.as_ref();
+        bound.map_or(0, |bound| bound.least_tokens(text))
     }
 
     /// The text of ids. Unknown ids say nothing; bytes that are no UTF-8 become U+FFFD.

@@ -67,6 +67,114 @@ fn tiny_tokenizers_of_every_kind_do_what_the_reference_does() {
     }
 }
 
+/// Texts that tokens stand for best: long tokens again and again, and what normalising makes shorter.
+fn dense_texts(tokenizer: &Tokenizer) -> Vec<String> {
+    let mut tokens: Vec<String> = (0..tokenizer.vocab_size() as u32)
+        .filter_map(|id| tokenizer.token_text(id))
+        .collect();
+    tokens.sort_by_key(|token| std::cmp::Reverse(token.len()));
+    tokens.truncate(30);
+    let shrinking = [
+        "\u{1fbe}\u{308}\u{301}",
+        "\u{1112}\u{1161}\u{11ab}",
+        "\u{212a}",
+    ];
+    tokens.extend(shrinking.map(str::to_owned));
+    tokens.extend([" ", "▁", "\n", "=", "Ġ", "é"].map(str::to_owned));
+    tokens.iter().map(|token| token.repeat(100)).collect()
+}
+
+fn assert_never_fewer_tokens(tokenizer: &Tokenizer, texts: &[String]) {
+    for text in texts {
+        let least = tokenizer.least_tokens(text);
+        let tokens = tokenizer.encode(text, false).unwrap().len();
+        let begin: String = text.chars().take(40).collect();
+        assert!(tokens >= least, "{begin}: {tokens} tokens, not {least}");
+    }
+}
+
+#[test]
+fn no_text_has_fewer_tokens_than_its_length_promises() {
+    let golden = shared::golden("tokenizers.json");
+    let texts = golden["texts"].as_array().unwrap();
+    let texts: Vec<String> = texts
+        .iter()
+        .map(|text| text.as_str().unwrap().to_owned())
+        .collect();
+    for entry in golden["tokenizers"].as_array().unwrap() {
+        let file = serde_json::to_vec(&entry["file"]).unwrap();
+        let tokenizer = Tokenizer::from_tokenizer_json(&file).unwrap();
+        let promises = !["unigram", "wordpiece"].contains(&entry["name"].as_str().unwrap());
+        assert_eq!(
+            tokenizer.least_tokens(&"word ".repeat(100)) > 0,
+            promises,
+            "{}",
+            entry["name"]
+        );
+        assert_never_fewer_tokens(&tokenizer, &texts);
+        assert_never_fewer_tokens(&tokenizer, &dense_texts(&tokenizer));
+    }
+}
+
+#[test]
+fn nothing_is_promised_where_text_may_get_lost() {
+    let golden = shared::golden("tokenizers.json");
+    let file = |name: &str| {
+        let entries = golden["tokenizers"].as_array().unwrap();
+        let entry = entries.iter().find(|entry| entry["name"] == name).unwrap();
+        entry["file"].clone()
+    };
+    let cases = [
+        ("smollm_like", "", json!(null), true),
+        ("smollm_like", "/normalizer", json!({"type": "NFKC"}), false),
+        (
+            "smollm_like",
+            "/normalizer",
+            json!({"type": "Strip", "strip_left": true, "strip_right": true}),
+            false,
+        ),
+        (
+            "smollm_like",
+            "/normalizer",
+            json!({"type": "Replace", "pattern": {"String": "  "}, "content": " "}),
+            false,
+        ),
+        (
+            "smollm_like",
+            "/normalizer",
+            json!({"type": "Replace", "pattern": {"Regex": " +"}, "content": " "}),
+            false,
+        ),
+        (
+            "smollm_like",
+            "/pre_tokenizer/pretokenizers/0",
+            json!({"type": "WhitespaceSplit"}),
+            false,
+        ),
+        (
+            "smollm_like",
+            "/pre_tokenizer/pretokenizers/0",
+            json!({"type": "Split", "pattern": {"String": "a"}, "behavior": "Removed", "invert": false}),
+            false,
+        ),
+        ("smollm_like", "/added_tokens/0/rstrip", json!(true), false),
+        ("smollm_like", "/added_tokens/0/lstrip", json!(true), false),
+        ("llama_like", "/model/byte_fallback", json!(false), false),
+    ];
+    for (name, place, value, promises) in cases {
+        let mut file = file(name);
+        if let Some(changed) = file.pointer_mut(place).filter(|_| !place.is_empty()) {
+            *changed = value.clone();
+        }
+        let tokenizer = Tokenizer::from_tokenizer_json(file.to_string().as_bytes()).unwrap();
+        assert_eq!(
+            tokenizer.least_tokens(&"word ".repeat(100)) > 0,
+            promises,
+            "{name}{place} {value}"
+        );
+    }
+}
+
 #[test]
 fn a_gguf_vocabulary_gives_the_ids_of_the_tokenizer_it_came_from() {
     let golden = shared::golden("tokenizers.json");
@@ -234,6 +342,14 @@ fn assert_given_tokenizer_agrees(name: &str) {
     let tokenizer = Tokenizer::from_tokenizer_json(&output.stdout).unwrap();
     let texts = given_texts(&data);
     assert_eq!(golden["texts"], texts.len());
+    // This one leaves out what its pattern does not match.
+    let promises = !name.ends_with("dolma2.json.gz");
+    assert_eq!(
+        tokenizer.least_tokens(&"word ".repeat(100)) > 0,
+        promises,
+        "{name}"
+    );
+    assert_never_fewer_tokens(&tokenizer, &dense_texts(&tokenizer));
     let mut digest = Sha256::new();
     for text in texts {
         let mut line = String::new();

@@ -45,6 +45,15 @@ async fn bad_prompts_are_told_why() {
             "The input (600 tokens) is longer than the model's context length (512 tokens).",
         ),
         (
+            json!({"text": "a".repeat(600)}),
+            "The input (600 tokens) is longer than the model's context length (512 tokens).",
+        ),
+        // No token stands for more than eight bytes, so nobody needs to encode this.
+        (
+            json!({"text": "a".repeat(5000)}),
+            "The input (at least 625 tokens) is longer than the model's context length (512 tokens).",
+        ),
+        (
             json!({"text": "a", "sampling_params": {"max_new_tokens": 511}}),
             "Requested token count exceeds the model's maximum context length of 512 tokens. You \
              requested a total of 512 tokens: 1 tokens from the input messages and 511 tokens for \
