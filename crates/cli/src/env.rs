@@ -43,10 +43,10 @@ const IDLE: &[(&str, &str)] = &[
 pub(crate) struct Env {
     /// `PEREGRINE_LOG`: a filter such as `debug` or `server=debug,info`.
     pub(crate) log_filter: Option<String>,
-    /// The folder of pulled models.
-    pub(crate) models: PathBuf,
-    /// The hub's cache folder.
-    pub(crate) hub_cache: PathBuf,
+    /// The folder of pulled models; where nothing names one there is none.
+    pub(crate) models: Option<PathBuf>,
+    /// The hub's cache folder; where nothing names one there is none.
+    pub(crate) hub_cache: Option<PathBuf>,
     /// The address of a mirror of the hub.
     pub(crate) hub_endpoint: Option<String>,
     /// The hub's access token.
@@ -87,14 +87,15 @@ impl Env {
         let text = |name: &str| variable(name).and_then(|value| value.into_string().ok());
         let path = |name: &str| variable(name).map(PathBuf::from);
         let switch = |name: &str| text(name).is_some_and(|value| is_on(&value));
-        let home = path("HOME").unwrap_or_default();
-        let cache = path("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache"));
-        let hub_home = path("HF_HOME").unwrap_or_else(|| cache.join("huggingface"));
+        let home_cache = || path("HOME").map(|home| home.join(".cache"));
+        let cache = path("XDG_CACHE_HOME").or_else(home_cache);
+        let in_cache = |folder: &str| cache.as_ref().map(|cache| cache.join(folder));
+        let hub_home = path("HF_HOME").or_else(|| in_cache("huggingface"));
         let set = IDLE.iter().filter(|(name, _)| variable(name).is_some());
         Self {
             log_filter: text("PEREGRINE_LOG"),
-            models: path("PEREGRINE_MODELS").unwrap_or_else(|| cache.join("peregrine/models")),
-            hub_cache: path("HF_HUB_CACHE").unwrap_or_else(|| hub_home.join("hub")),
+            models: path("PEREGRINE_MODELS").or_else(|| in_cache("peregrine/models")),
+            hub_cache: path("HF_HUB_CACHE").or_else(|| Some(hub_home?.join("hub"))),
             hub_endpoint: text("HF_ENDPOINT")
                 .map(|address| address.trim_end_matches('/').to_owned()),
             hub_token: text("HF_TOKEN"),
@@ -159,30 +160,33 @@ mod tests {
         let cases = [
             (
                 vec![home],
-                "/h/.cache/peregrine/models",
-                "/h/.cache/huggingface/hub",
+                Some("/h/.cache/peregrine/models"),
+                Some("/h/.cache/huggingface/hub"),
             ),
             (
                 vec![home, ("XDG_CACHE_HOME", "/x")],
-                "/x/peregrine/models",
-                "/x/huggingface/hub",
+                Some("/x/peregrine/models"),
+                Some("/x/huggingface/hub"),
             ),
             (
                 vec![home, ("HF_HOME", "/f")],
-                "/h/.cache/peregrine/models",
-                "/f/hub",
+                Some("/h/.cache/peregrine/models"),
+                Some("/f/hub"),
             ),
             (
                 vec![home, ("PEREGRINE_MODELS", "/m")],
-                "/m",
-                "/h/.cache/huggingface/hub",
+                Some("/m"),
+                Some("/h/.cache/huggingface/hub"),
             ),
+            (vec![], None, None),
+            (vec![("PEREGRINE_MODELS", "/m")], Some("/m"), None),
+            (vec![("HF_HUB_CACHE", "/c")], None, Some("/c")),
         ];
         for (variables, models, cache) in cases {
             let env = env(&variables);
             assert_eq!(
                 (env.models, env.hub_cache),
-                (models.into(), cache.into()),
+                (models.map(PathBuf::from), cache.map(PathBuf::from)),
                 "{variables:?}"
             );
         }

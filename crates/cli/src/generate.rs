@@ -73,8 +73,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     for notice in &args.notices {
         tracing::warn!("{notice}");
     }
-    let local =
-        obtain(Wanted::from(&args.parsed, None), env).map_err(|e| Failure::Config(e.into()))?;
+    let local = obtain(Wanted::from(&args.parsed, None), env).map_err(Failure::Config)?;
     let started = start::start(args, &local, env).map_err(Failure::Config)?;
     let request = request(&args.parsed, &started).map_err(Failure::Config)?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -42,8 +42,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     };
     logging::start(levels).map_err(Failure::Config)?;
     let word = args.parsed.words().first().map(String::as_str);
-    let local =
-        obtain(Wanted::from(&args.parsed, word), env).map_err(|e| Failure::Config(e.into()))?;
+    let local = obtain(Wanted::from(&args.parsed, word), env).map_err(Failure::Config)?;
     let format = load_format(args);
     // a description can be inspected by itself
     let alone = local.path.extension().is_some_and(|end| end == "json");

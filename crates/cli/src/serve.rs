@@ -52,8 +52,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     for notice in &parsers.notices {
         tracing::warn!("{notice}");
     }
-    let local =
-        obtain(Wanted::from(parsed, word(parsed)), env).map_err(|e| Failure::Config(e.into()))?;
+    let local = obtain(Wanted::from(parsed, word(parsed)), env).map_err(Failure::Config)?;
     if parsed.switch("show-config") {
         return print(&resolved(args, &local, env).map_err(Failure::Config)?);
     }

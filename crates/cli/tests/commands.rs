@@ -60,6 +60,34 @@ fn help_and_version_go_to_standard_output() {
 }
 
 #[test]
+fn without_a_home_nothing_is_fetched_into_the_current_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = command(args, folder.path());
+        let command = command.env_remove("HOME").current_dir(folder.path());
+        parts(&command.output().unwrap())
+    };
+    let no_store =
+        "there is no folder to keep models in: HOME is not set; set it or PEREGRINE_MODELS";
+    let no_cache =
+        "there is no folder for downloads from the hub: HOME is not set; set it or HF_HOME";
+    let cases: [(&[&str], &str); 4] = [
+        (&["pull"], no_store),
+        (&["inspect"], no_store),
+        (&["pull", "a/b"], no_store),
+        (&["pull", "a/b", "--model-store", "store"], no_cache),
+    ];
+    for (args, expected) in cases {
+        let (code, _, err) = run(args);
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(err.contains(expected), "{args:?}: {err}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let (code, _, err) = run(&["inspect", tiny("llama-tied").to_str().unwrap()]);
+    assert_eq!(code, 0, "{err}");
+}
+
+#[test]
 fn mistakes_end_with_two_and_say_what_was_meant() {
     let cases: [(&[&str], &str); 7] = [
         (&["servv"], "unknown command 'servv'; did you mean serve?"),
