@@ -17,7 +17,11 @@ const MATERIAL: [(&str, &str); 1] = [("crates/models/tests/goldens", "goldens")]
 const MOST_BYTES: u64 = 58 << 20;
 const SCRIPT: &str = include_str!("gpu.sh");
 const SAME_GPU: &str = include_str!("same_gpu.py");
-const SERVING: &str = include_str!("serving.sh");
+/// Serving and what it reads.
+const SERVING: [(&str, &str); 2] = [
+    ("serving.sh", include_str!("serving.sh")),
+    ("server.sh", include_str!("server.sh")),
+];
 /// What the trial is made of.
 const TRIAL: [(&str, &str); 5] = [
     ("trial.sh", include_str!("trial/trial.sh")),
@@ -43,15 +47,18 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     std::fs::write(ops.join("same_gpu.py"), SAME_GPU)?;
     bring(root, "cli", Target::Binary("peregrine"), &carry)?;
     bring(root, "testkit", Target::Example("soak"), &carry)?;
-    std::fs::write(carry.join("serving.sh"), SERVING)?;
+    for (name, text) in SERVING {
+        std::fs::write(carry.join(name), text)?;
+    }
     std::fs::create_dir_all(carry.join("trial"))?;
     for (name, text) in TRIAL {
         std::fs::write(carry.join("trial").join(name), text)?;
     }
     let pack = carry.join("pack.tgz");
-    let mut packed = ["ops", "peregrine", "soak", "serving.sh"]
+    let mut packed = ["ops", "peregrine", "soak"]
         .map(|name| format!("carry/{name}"))
         .to_vec();
+    packed.extend(SERVING.map(|(name, _)| format!("carry/{name}")));
     // a model lies beside the trial and has a way of its own
     packed.extend(TRIAL.map(|(name, _)| format!("carry/trial/{name}")));
     let tar = ["-czf", "carry/pack.tgz", "-C", "."];
@@ -112,4 +119,36 @@ fn call(command: &mut Command) -> anyhow::Result<()> {
         bail!("{command:?} failed");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_scripts_read_is_carried_where_they_look_for_it() {
+        let serving = SERVING.map(|(name, text)| (name.to_owned(), text));
+        let trial = TRIAL.map(|(name, text)| (format!("trial/{name}"), text));
+        let carried: Vec<_> = serving.into_iter().chain(trial).collect();
+        let mut read = 0;
+        for (script, text) in &carried {
+            let folder = script.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let sourced = text.lines().filter_map(|line| line.strip_prefix(". "));
+            for name in sourced {
+                let name = name
+                    .trim_matches('"')
+                    .replace("$here/", &format!("/{folder}/"));
+                let name = name
+                    .replace("/trial/../", "/")
+                    .trim_start_matches('/')
+                    .to_owned();
+                assert!(
+                    carried.iter().any(|(known, _)| *known == name),
+                    "{script}: {name}"
+                );
+                read += 1;
+            }
+        }
+        assert_eq!(read, 2, "both scripts start servers in the same way");
+    }
 }

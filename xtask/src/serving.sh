@@ -11,6 +11,7 @@ peregrine=$here/peregrine
 out=${OUT:-/tmp/peregrine-serving}
 port=${PORT:-30000}
 mkdir -p "$out"
+. "$here/server.sh"
 
 seconds_since() { awk -v from="$1" -v to="$(date +%s.%N)" 'BEGIN { printf "%.2f", to - from }'; }
 
@@ -21,24 +22,22 @@ start() {
   log=$out/$model.server.log
   began=$(date +%s.%N)
   # shellcheck disable=SC2086
-  "$peregrine" serve --model-path "$here/models/$model" --load-format dummy --context-length 4096 --port "$port" \
-    "$@" ${SERVE_FLAGS:-} >"$log" 2>&1 &
-  server=$!
-  until grep -q "ready to roll" "$log"; do
-    if ! kill -0 "$server" 2>/dev/null; then
-      echo "server died" && tail -20 "$log"
-      exit 1
-    fi
-    sleep 0.05
-  done
+  launch "$log" "$peregrine" serve --model-path "$here/models/$model" --load-format dummy --context-length 4096 \
+    --port "$port" "$@" ${SERVE_FLAGS:-}
+  server=$launched
+  if ! wait_ready "$server" "$log" 600; then
+    echo "server is not ready" && tail -20 "$log"
+    finish "$server"
+    exit 1
+  fi
   echo "== $model ready after $(seconds_since "$began") s"
   grep -E " opened in |weights loaded in |timed in |graph end" "$log" | cut -c1-160
 }
 
 stop() {
-  kill -TERM "$server"
-  wait "$server"
-  echo "server exit $?"
+  local code
+  finish "$server"
+  echo "server exit $code"
   grep -E "Decode batch|Decode steps" "$log" | tail -2
   grep -iE "error|panic" "$log" | head -5
 }

@@ -14,6 +14,7 @@ export DEVICE=${DEVICE:-cuda}
 out=${OUT:-/tmp/peregrine-trial}
 work=$(mktemp -d)
 mkdir -p "$out"
+. "$here/../server.sh"
 : >"$out/trial.txt"
 trap 'kill "${pid[@]}" 2>/dev/null; wait 2>/dev/null; tar czf "$out/logs.tgz" -C "$work" --exclude=folder --exclude="*.so" .; rm -rf "$work"' EXIT
 
@@ -39,8 +40,8 @@ up() {
   shift
   port=$((port + 1))
   at[$name]=$port
-  env "${with[@]}" "$peregrine" serve --port "$port" "$@" >"$work/$name.log" 2>&1 &
-  pid[$name]=$!
+  launch "$work/$name.log" env "${with[@]}" "$peregrine" serve --port "$port" "$@"
+  pid[$name]=$launched
 }
 
 # a small one of the model on the device under trial
@@ -50,23 +51,12 @@ serve() {
   up "$name" --model-path "$gguf" --device "$DEVICE" "${small[@]}" "$@"
 }
 
-is_ready() { grep -qs "ready to roll" "$work/$1.log"; }
-
 # waits until it serves or has ended
-ready() {
-  local until=$((SECONDS + 60))
-  until is_ready "$1"; do
-    kill -0 "${pid[$1]}" 2>/dev/null || { is_ready "$1" && break || return 1; }
-    [ $SECONDS -lt $until ] || return 1
-    sleep 0.02
-  done
-}
+ready() { wait_ready "${pid[$1]}" "$work/$1.log" 60; }
 
 # ends it; sets code
 down() {
-  kill -TERM "${pid[$1]}" 2>/dev/null
-  wait "${pid[$1]}"
-  code=$?
+  finish "${pid[$1]}"
   unset "pid[$1]"
 }
 
