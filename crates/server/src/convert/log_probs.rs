@@ -15,12 +15,14 @@ pub(super) struct Wanted {
 }
 
 pub(super) fn request(wanted: Wanted) -> Result<Arc<LogProbRequest>, ApiError> {
-    let top = u32::try_from(wanted.top).map_err(|_| {
-        ApiError::Invalid(format!(
+    if wanted.top < 0 {
+        return Err(ApiError::Invalid(format!(
             "the number of top log-probabilities must not be negative, got {}.",
             wanted.top
-        ))
-    })?;
+        )));
+    }
+    // The engine knows how many are too many.
+    let top = u32::try_from(wanted.top).unwrap_or(u32::MAX);
     Ok(Arc::new(LogProbRequest {
         start: u32::try_from(wanted.start).ok(),
         top,

@@ -130,6 +130,10 @@ async fn what_is_not_offered_and_what_does_not_fit_is_told() {
             "The length of rid should be equal to the batch size 2, got 1.",
         ),
         (
+            json!({"text": "a", "return_logprob": true, "top_logprobs_num": 1_000_000_000_000_i64}),
+            "4294967295 log-probabilities a token were asked, the limit is 258",
+        ),
+        (
             json!({"text": "a", "return_logprob": true, "top_logprobs_num": -1}),
             "the number of top log-probabilities must not be negative, got -1.",
         ),
