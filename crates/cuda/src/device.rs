@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use cudarc::driver::sys;
 use ops::op::{CountTokens, ResolveTokens, UpdatePages};
 use ops::{
     AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, GatedActivation,
-    GatedLinear, GatherRows, Graph, HostValues, HostWeight, Kernels, LateLinear, Linear,
-    LinearAddNorm, LogProbs, NoTracer, NormState, OpError, Penalise, Readback, RmsNorm, Rope,
-    RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer, Weight, WeightFormat, WeightStream,
+    GatedLinear, GatherRows, Graph, HostValues, HostWeight, InventedWeight, Kernels, LateLinear,
+    Linear, LinearAddNorm, LogProbs, NoTracer, NormState, OpError, Penalise, Readback, RmsNorm,
+    Rope, RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer, Weight, WeightFormat,
+    WeightStream,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
@@ -313,7 +315,7 @@ impl Device for CudaDevice {
         (rows, cols): (usize, usize),
         format: WeightFormat,
         seed: u64,
-    ) -> Result<Option<Weight>, DeviceError> {
+    ) -> Result<Option<InventedWeight>, DeviceError> {
         match format {
             WeightFormat::Plain(DType::BF16) => {}
             WeightFormat::Float8 { group } if self.supports(format) => {
@@ -323,7 +325,10 @@ impl Device for CudaDevice {
         }
         let buffer = memory::allocate(&self.context, 2 * rows * cols, "weights")?;
         self.products.invent(&buffer, rows * cols, seed)?;
-        self.adopt_plain(buffer, (rows, cols)).map(Some)
+        self.context.synchronise()?;
+        let made = Instant::now();
+        let weight = self.adopt_plain(buffer, (rows, cols))?;
+        Ok(Some(InventedWeight { weight, made }))
     }
 
     fn expect_bias(&self, weight: &Weight) -> Result<(), DeviceError> {

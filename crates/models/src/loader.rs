@@ -128,17 +128,18 @@ impl<'a> Loader<'a> {
         };
         let seed = *self.done.borrow() as u64;
         let shape = (rows.iter().sum(), cols);
-        let weight = self.device.invent_weight(shape, format, seed)?;
-        if weight.is_some() {
-            for tensor in tensors {
-                self.count(tensor);
-                if let Some(scales) = scales::of(self.source, tensor) {
-                    self.read.borrow_mut().insert(&scales.name);
-                    self.count(scales);
-                }
+        let Some(invented) = self.device.invent_weight(shape, format, seed)? else {
+            return Ok(None);
+        };
+        self.set_up_since(invented.made);
+        for tensor in tensors {
+            self.count(tensor);
+            if let Some(scales) = scales::of(self.source, tensor) {
+                self.read.borrow_mut().insert(&scales.name);
+                self.count(scales);
             }
         }
-        Ok(weight)
+        Ok(Some(invented.weight))
     }
 
     /// A table of `rows` embeddings.

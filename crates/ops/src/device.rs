@@ -1,7 +1,7 @@
 //! A device: memory, weights, and the way in and out of it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tensor::{Buffer, DType, View};
 
@@ -78,7 +78,7 @@ pub trait Device: Send {
         shape: (usize, usize),
         format: WeightFormat,
         seed: u64,
-    ) -> Result<Option<Weight>, DeviceError> {
+    ) -> Result<Option<InventedWeight>, DeviceError> {
         let _ = (shape, format, seed);
         Ok(None)
     }
@@ -110,6 +110,14 @@ pub trait Device: Send {
         let _ = run;
         Ok(None)
     }
+}
+
+/// A weight that a device made up.
+pub struct InventedWeight {
+    /// The weight.
+    pub weight: Weight,
+    /// When its numbers were there; what came after, the device did for itself.
+    pub made: Instant,
 }
 
 /// Records what a device runs, kernel by kernel; costs nothing while it does not record.

@@ -19,7 +19,8 @@ mod weight_stream;
 
 pub use batch::{Heads, KvCache, RaggedBatch};
 pub use device::{
-    Device, DeviceInfo, DeviceSpan, DeviceTrace, Graph, NoTracer, Readback, Staging, Tracer,
+    Device, DeviceInfo, DeviceSpan, DeviceTrace, Graph, InventedWeight, NoTracer, Readback,
+    Staging, Tracer,
 };
 pub use dry_run::DryRun;
 pub use error::{DeviceError, OpError};

@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use ops::{
-    Device, DeviceError, DeviceInfo, Graph, HostWeight, Kernels, NoTracer, OpError, Readback,
-    Staging, Tracer, Weight, WeightFormat, WeightStream,
+    Device, DeviceError, DeviceInfo, Graph, HostWeight, InventedWeight, Kernels, NoTracer, OpError,
+    Readback, Staging, Tracer, Weight, WeightFormat, WeightStream,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
@@ -45,6 +45,16 @@ pub trait Detour: Send {
     /// As of [`Device`].
     fn weight_stream(&self) -> Result<Option<Box<dyn WeightStream + '_>>, DeviceError> {
         self.inner().weight_stream()
+    }
+
+    /// As of [`Device`].
+    fn invent_weight(
+        &self,
+        shape: (usize, usize),
+        format: WeightFormat,
+        seed: u64,
+    ) -> Result<Option<InventedWeight>, DeviceError> {
+        self.inner().invent_weight(shape, format, seed)
     }
 
     /// As of [`Device`].
@@ -120,8 +130,8 @@ impl<T: Detour> Device for Detoured<T> {
         shape: (usize, usize),
         format: WeightFormat,
         seed: u64,
-    ) -> Result<Option<Weight>, DeviceError> {
-        self.0.inner().invent_weight(shape, format, seed)
+    ) -> Result<Option<InventedWeight>, DeviceError> {
+        self.0.invent_weight(shape, format, seed)
     }
 
     fn expect_bias(&self, weight: &Weight) -> Result<(), DeviceError> {

@@ -33,7 +33,10 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
         for group in [0, 128] {
             let format = WeightFormat::Float8 { group };
             let made = device.invent_weight(shape, format, index as u64);
-            let made = made.expect("memory").expect("a format that it makes up");
+            let made = made
+                .expect("memory")
+                .expect("a format that it makes up")
+                .weight;
             // Inputs may be rounded with a bias or without.
             well &= products(device, &format!("{name} fp8 {group}"), &made, 5e-2);
         }

@@ -85,7 +85,10 @@ impl Layer {
         let format = WeightFormat::Float8 { group: 0 };
         Self::of(device, dims, seed, &|rows, cols| {
             let invented = device.invent_weight((rows, cols), format, seed);
-            invented.expect("memory").expect("weights of one byte")
+            invented
+                .expect("memory")
+                .expect("weights of one byte")
+                .weight
         })
     }
 

@@ -1,6 +1,8 @@
 //! Weights of eight-bit floats: loaded, made up, looked up.
 
-use ops::{DeviceError, Embed, Float8Rows, OpError, Weight, WeightFormat};
+use std::time::Instant;
+
+use ops::{DeviceError, Embed, Float8Rows, InventedWeight, OpError, Weight, WeightFormat};
 use tensor::{Buffer, DType};
 
 use crate::device::CudaDevice;
@@ -44,7 +46,7 @@ impl CudaDevice {
         shape: (usize, usize),
         group: u32,
         seed: u64,
-    ) -> Result<Weight, DeviceError> {
+    ) -> Result<InventedWeight, DeviceError> {
         let (rows, cols) = shape;
         let block = match group as usize {
             0 => [1, cols],
@@ -57,7 +59,9 @@ impl CudaDevice {
             scales: vec![LARGEST_INVENTED / ops::float8::LARGEST; blocks],
         };
         let codes = self.products.invent_float8(shape, seed)?;
-        self.adopt_float8(shape, codes, &rows, WeightFormat::Float8 { group })
+        let made = Instant::now();
+        let weight = self.adopt_float8(shape, codes, &rows, WeightFormat::Float8 { group })?;
+        Ok(InventedWeight { weight, made })
     }
 
     fn adopt_float8(

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ops::{
-    Device, DeviceError, DeviceInfo, Float8Rows, HostValues, HostWeight, ReferenceDevice,
-    StreamError, Weight, WeightFormat, WeightRows, WeightStream,
+    Device, DeviceError, DeviceInfo, Float8Rows, HostValues, HostWeight, InventedWeight,
+    ReferenceDevice, StreamError, Weight, WeightFormat, WeightRows, WeightStream,
 };
 use tensor::DType;
 use testkit::detour::{Detour, Detoured};
@@ -20,10 +20,12 @@ pub(crate) struct NarrowFormats {
     formats: Vec<WeightFormat>,
     /// Rows of a piece where weights come in pieces.
     piece: Option<usize>,
+    /// Whether it makes up weights of bf16 by itself.
+    pub(crate) invents: bool,
     pub(crate) loaded: RefCell<Vec<f32>>,
     /// Outputs of the weights whose products will add a bias.
     pub(crate) biased: RefCell<Vec<usize>>,
-    /// How long it asked for pieces, and how long it went on when it had all of a weight.
+    /// How long it asked for pieces or made weights up, and how long it went on when it had all of a weight.
     pub(crate) busy: RefCell<(Duration, Duration)>,
 }
 
@@ -34,6 +36,7 @@ pub(crate) fn narrow(formats: &[WeightFormat]) -> Narrow {
         inner,
         formats: formats.to_vec(),
         piece: None,
+        invents: false,
         loaded: RefCell::default(),
         biased: RefCell::default(),
         busy: RefCell::default(),
@@ -76,6 +79,25 @@ impl Detour for NarrowFormats {
         let rows = (0..weight.rows).flat_map(|row| weight.row(row));
         self.loaded.borrow_mut().extend(rows);
         self.inner.load_weight(weight)
+    }
+
+    fn invent_weight(
+        &self,
+        (rows, cols): (usize, usize),
+        format: WeightFormat,
+        _: u64,
+    ) -> Result<Option<InventedWeight>, DeviceError> {
+        if !self.invents || format != WeightFormat::Plain(DType::BF16) {
+            return Ok(None);
+        }
+        let began = Instant::now();
+        let values = HostValues::Plain(DType::BF16, vec![0; 2 * rows * cols].into());
+        let made = Instant::now();
+        let weight = self.load_weight(HostWeight { rows, cols, values })?;
+        let (taking, going_on) = &mut *self.busy.borrow_mut();
+        *taking += made - began;
+        *going_on += made.elapsed();
+        Ok(Some(InventedWeight { weight, made }))
     }
 
     fn expect_bias(&self, weight: &Weight) -> Result<(), DeviceError> {
