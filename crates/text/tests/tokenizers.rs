@@ -69,11 +69,11 @@ fn tiny_tokenizers_of_every_kind_do_what_the_reference_does() {
 
 /// Texts that tokens stand for best: long tokens again and again, and what normalising makes shorter.
 fn dense_texts(tokenizer: &Tokenizer) -> Vec<String> {
-    let mut tokens: Vec<String> = (0..tokenizer.vocab_size() as u32)
-        .filter_map(|id| tokenizer.token_text(id))
-        .collect();
-    tokens.sort_by_key(|token| std::cmp::Reverse(token.len()));
-    tokens.truncate(30);
+    let length = |id: &u32| tokenizer.token_bytes(*id).map_or(0, <[u8]>::len);
+    let mut ids: Vec<u32> = (0..tokenizer.vocab_size() as u32).collect();
+    ids.sort_by_cached_key(|id| std::cmp::Reverse(length(id)));
+    let longest = ids.iter().take(30);
+    let mut tokens: Vec<String> = longest.filter_map(|id| tokenizer.token_text(*id)).collect();
     let shrinking = [
         "\u{1fbe}\u{308}\u{301}",
         "\u{1112}\u{1161}\u{11ab}",
@@ -81,7 +81,8 @@ fn dense_texts(tokenizer: &Tokenizer) -> Vec<String> {
     ];
     tokens.extend(shrinking.map(str::to_owned));
     tokens.extend([" ", "▁", "\n", "=", "Ġ", "é"].map(str::to_owned));
-    tokens.iter().map(|token| token.repeat(100)).collect()
+    let long = |token: &String| token.repeat(1 + 2000 / token.len());
+    tokens.iter().map(long).collect()
 }
 
 fn assert_never_fewer_tokens(tokenizer: &Tokenizer, texts: &[String]) {
