@@ -332,22 +332,19 @@ fn measure_all(device: &CudaDevice, steps: &[(usize, usize)]) -> bool {
     true
 }
 
-/// Times of the kernels in layers of the first model.
+/// Times of the kernels in layers.
 pub(crate) fn kernels(device: &CudaDevice) -> bool {
-    let dims = &MODELS[0];
-    let layers = dims.layers(device);
-    for (outputs, inputs) in dims.shapes() {
-        println!("products of {outputs} × {inputs}");
-        for line in device.describe_products(outputs, inputs) {
-            println!("    {line}");
+    MODELS.iter().all(|dims| {
+        let layers = dims.layers(device);
+        for (outputs, inputs) in dims.shapes() {
+            println!("products of {outputs} × {inputs}");
+            for line in device.describe_products(outputs, inputs) {
+                println!("    {line}");
+            }
         }
-    }
-    for (rows, length) in [FEW[0], FEW[4]].into_iter().chain(MANY) {
-        if !by_kernel(device, dims, &layers, (rows, length), 1) {
-            return false;
-        }
-    }
-    true
+        let mut steps = [FEW[0], FEW[4]].into_iter().chain(MANY);
+        steps.all(|step| by_kernel(device, dims, &layers, step, 1))
+    })
 }
 
 /// The same of prompts, whole and the second half of twice as long ones, against the time that multiplying takes.

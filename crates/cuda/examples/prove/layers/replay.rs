@@ -10,9 +10,11 @@ use crate::bench::{Matrix, sync};
 pub(crate) fn replay_as_they_run(device: &CudaDevice) -> bool {
     let mut well = true;
     for dims in &MODELS {
-        let layers: Vec<Layer> = (0..2).map(|i| Layer::new(device, dims, i)).collect();
-        for (rows, length) in [(1, 1088), (2, 1), (2, 5000), (3, 130), (8, 200)] {
-            well &= replays(device, dims, &layers, rows, length);
+        for make in [Layer::new, Layer::narrow] {
+            let layers: Vec<Layer> = (0..2).map(|i| make(device, dims, i)).collect();
+            for (rows, length) in [(1, 1088), (2, 1), (2, 5000), (3, 130), (8, 200)] {
+                well &= replays(device, dims, &layers, rows, length);
+            }
         }
     }
     well
@@ -29,7 +31,9 @@ pub(crate) fn replays_small(device: &CudaDevice) -> bool {
 pub(crate) fn narrow_small(device: &CudaDevice) -> bool {
     let dims = &MODELS[1];
     let layers = [Layer::narrow(device, dims, 0)];
-    replays(device, dims, &layers, 3, 130)
+    [2, 3]
+        .into_iter()
+        .all(|rows| replays(device, dims, &layers, rows, 130))
 }
 
 fn replays(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, length: usize) -> bool {
