@@ -34,6 +34,7 @@ check() {
   prove conformance 60 conformance &
   prove attention-check 40 --narrow attention-conformance narrow &
   prove graphs 30 graphs invariance &
+  prove gates 30 --own-products gates &
   part goldens 60 ./gpu_goldens goldens --logits "$numbers" "${libraries[@]}" &
   wait
   part transformers 60 python3 same_gpu.py goldens "$numbers"

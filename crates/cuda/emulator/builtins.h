@@ -157,6 +157,7 @@ inline float __uint_as_float(uint32_t bits) {
 
 inline float rsqrtf(float x) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x))); }
 inline float __expf(float x) { return expf(x); }
+inline float __fdividef(float x, float y) { return x / y; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 // Four of the eight bytes of two words, lowest first.
 inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t which) {

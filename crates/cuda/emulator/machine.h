@@ -62,6 +62,9 @@ struct Thread {
     // Copies that were not committed, and groups of those that were.
     std::vector<Copy> copies;
     std::deque<std::vector<Copy>> groups;
+    // The same of products of its warpgroup.
+    std::vector<std::function<void()>> products;
+    std::deque<std::vector<std::function<void()>>> product_groups;
 };
 
 // The order in which threads take turns and copies land; what a kernel finds may not depend on it. Where it is backward,
@@ -83,6 +86,8 @@ public:
     std::vector<Meeting> warps;
     Meeting everyone;
     Meeting numbered[16];
+    // Of at most 1024 threads, 128 each.
+    Meeting warpgroups[8];
 
     Block(uint32_t number, const Grid& grid, const std::function<void()>& kernel);
     ~Block();

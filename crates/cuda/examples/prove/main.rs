@@ -33,7 +33,7 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 21] = [
+const PARTS: [(&str, Part); 22] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -54,6 +54,7 @@ const PARTS: [(&str, Part); 21] = [
     ("fp8-layers", layers::narrow),
     ("kernels", layers::kernels),
     ("ways", ways::run),
+    ("gates", ways::gates),
     ("profile", profile::run),
 ];
 
@@ -64,7 +65,7 @@ fn step_tokens(parts: &[(&str, Part)]) -> usize {
         8
     } else if any(&["prompts"]) {
         8192
-    } else if any(&["fp8-layers"]) {
+    } else if any(&["fp8-layers", "gates"]) {
         256
     } else {
         2048

@@ -1,18 +1,24 @@
 //! Every way of our own products: right, and how fast beside cuBLASLt. To be run with `--library-products`.
 
 use cuda::CudaDevice;
-use ops::{Linear, Weight};
+use ops::{Activation, Device as _, GatedActivation, GatedLinear, Linear, Weight};
 use tensor::DType;
 
 use crate::bench::{Matrix, distance, linear, sync, time, weight};
 
 /// Outputs and inputs of products that are only checked.
-const ODD: [(usize, usize); 4] = [(200, 136), (328, 1000), (1544, 72), (4104, 8)];
+const ODD: [(usize, usize); 5] = [
+    (200, 136),
+    (328, 1000),
+    (1544, 72),
+    (4104, 8),
+    (12_880, 136),
+];
 /// Of those that are timed, too.
 const REAL: [(usize, usize); 4] = [(6144, 4096), (4096, 4096), (24576, 4096), (4096, 12288)];
 /// Rows.
-const CHECKED: [usize; 6] = [9, 16, 33, 64, 100, 128];
-const TIMED: [usize; 4] = [16, 32, 64, 128];
+const CHECKED: [usize; 8] = [9, 16, 33, 64, 100, 128, 131, 256];
+const TIMED: [usize; 5] = [16, 32, 64, 128, 256];
 /// Bytes of weights that take turns, so that none is found in the cache.
 const TURNS: usize = 200 << 20;
 /// What results may differ by.
@@ -32,7 +38,7 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
         let weights: Vec<Weight> = (0..copies as u64)
             .map(|i| weight(device, outputs, inputs, i))
             .collect();
-        for rows in [33, 100] {
+        for rows in [33, 100, 200] {
             well &= check(device, &weights[0], rows);
         }
         for rows in TIMED {
@@ -110,4 +116,73 @@ fn measure(device: &CudaDevice, weights: &[Weight], rows: usize) {
         });
         println!("    {us:6.1} µs {way}");
     }
+}
+
+/// Outputs, inputs and rows of gated products; tiles and rings are filled and not.
+const GATED: [(usize, usize, usize); 6] = [
+    (12_880, 136, 131),
+    (24_576, 4096, 256),
+    (12_880, 136, 256),
+    (24_576, 4096, 64),
+    (320, 200, 33),
+    (12_880, 8, 130),
+];
+
+/// Gated products are what products and gates are; with `--own-products` by kernels of ours throughout.
+pub(crate) fn gates(device: &CudaDevice) -> bool {
+    let mut well = true;
+    for (outputs, inputs, rows) in GATED {
+        let weight = weight(device, outputs, inputs, 3);
+        let bias = Matrix::random(device, 1, outputs, 4);
+        for (activation, biased) in [(Activation::Silu, false), (Activation::GeluTanh, true)] {
+            let bias = biased.then_some(&bias);
+            let far = gate(device, &weight, rows, bias, activation);
+            println!("{outputs}×{inputs}, {rows} rows, {activation:?}: {far:.1e}");
+            well &= far < BOUND;
+        }
+    }
+    well
+}
+
+/// How far a gated product is from a product whose results are gated.
+fn gate(
+    device: &CudaDevice,
+    weight: &Weight,
+    rows: usize,
+    bias: Option<&Matrix>,
+    activation: Activation,
+) -> f64 {
+    let (outputs, kernels) = (weight.rows(), device.kernels());
+    let x = Matrix::random(device, rows, weight.cols(), 7);
+    let mut room = Matrix::new(device, rows, outputs, DType::BF16);
+    let nothing = vec![f32::NAN; rows * outputs / 2];
+    let fresh = || Matrix::floats(device, rows, outputs / 2, DType::BF16, &nothing);
+    let (mut found, mut expected) = (fresh(), fresh());
+    let (x, bias) = (x.view(), bias.map(Matrix::view));
+    let whole = GatedLinear {
+        product: Linear {
+            x,
+            weight,
+            bias,
+            out: room.view_mut(),
+        },
+        norm: None,
+        activation,
+        out: found.view_mut(),
+    };
+    kernels.gated_linear(whole).expect("a gated product");
+    let product = Linear {
+        x,
+        weight,
+        bias,
+        out: room.view_mut(),
+    };
+    kernels.linear(product).expect("a product");
+    let gates = GatedActivation {
+        gate_up: room.view(),
+        activation,
+        out: expected.view_mut(),
+    };
+    kernels.gated_activation(gates).expect("gates");
+    distance(&found.read(device), &expected.read(device))
 }

@@ -4,5 +4,5 @@
 
 __device__ __forceinline__ float activate(float x, uint32_t gelu) {
     if (gelu) return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-    return x / (1.0f + __expf(-x));
+    return __fdividef(x, 1.0f + __expf(-x));
 }

@@ -39,14 +39,15 @@ impl CudaDevice {
         if self.chains(weight, product) {
             return Some(self.chain_product(product, weight, (norm, ending)));
         }
-        let fusable = self.products.fusable(weight, product.x.rows())?;
+        let gates = norm.is_none() && ending.is_gated();
+        let fusable = self.products.fusable(weight, product.x.rows(), gates)?;
         let ran = self.products.run_fused(product, fusable, norm, ending);
         Some(ran.map_err(OpError::from))
     }
 
     /// True when products of so many rows with the weight can complete a norm.
     fn reads_late(&self, weight: &Weight, rows: usize) -> bool {
-        self.chains_rows(weight, rows) || self.products.fusable(weight, rows).is_some()
+        self.chains_rows(weight, rows) || self.products.fusable(weight, rows, false).is_some()
     }
 
     pub(crate) fn run_late_linear(&self, op: LateLinear<'_>) -> Result<(), OpError> {

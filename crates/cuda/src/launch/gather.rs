@@ -1,9 +1,11 @@
 use ops::op::{CountTokens, ResolveTokens, UpdatePages};
-use ops::{Activation, GatedActivation, OpError};
+use ops::{Activation, DeviceError, GatedActivation, OpError};
 use tensor::{View, ViewMut};
 
 use super::{Grid, are_pieces, launch, launch_late};
+use crate::context::Context;
 use crate::device::CudaDevice;
+use crate::module::Function;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -142,36 +144,52 @@ impl CudaDevice {
     }
 
     pub(crate) fn launch_gated_activation(&self, op: &GatedActivation<'_>) -> Result<(), OpError> {
-        let width = op.out.cols();
         let matrices = [
             (op.gate_up.address() as u64, op.gate_up.stride()),
             (op.out.address() as u64, op.out.stride()),
         ];
-        let pieces = are_pieces(width, &matrices);
-        let params = ActivationParams {
-            gate_up: matrices[0].0,
-            out: matrices[1].0,
-            in_stride: matrices[0].1 as u32,
-            out_stride: matrices[1].1 as u32,
-            width: width as u32,
-            gelu: u32::from(op.activation == Activation::GeluTanh),
-            pieces: u32::from(pieces),
-        };
-        let units = if pieces { width / 8 } else { width };
-        let threads = units.next_multiple_of(32).min(256);
-        let grid = Grid {
-            blocks: (units.div_ceil(PIECES * threads), op.out.rows(), 1),
-            threads,
-            shared: 0,
-        };
-        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        Ok(unsafe {
-            launch(
-                &self.context,
-                self.functions.gated_activation,
-                grid,
-                &params,
-            )
-        }?)
+        let shape = (op.out.rows(), op.out.cols());
+        let (function, gelu) = (
+            self.functions.gated_activation,
+            op.activation == Activation::GeluTanh,
+        );
+        Ok(launch_activation(
+            &self.context,
+            function,
+            matrices,
+            shape,
+            gelu,
+        )?)
     }
+}
+
+/// Enqueues the kernel for gates: addresses and strides of what is gated and of the results, which have so many rows and
+/// columns.
+pub(crate) fn launch_activation(
+    context: &Context,
+    function: Function,
+    matrices: [(u64, usize); 2],
+    (rows, width): (usize, usize),
+    gelu: bool,
+) -> Result<(), DeviceError> {
+    let pieces = are_pieces(width, &matrices);
+    let [(gate_up, in_stride), (out, out_stride)] = matrices;
+    let params = ActivationParams {
+        gate_up,
+        out,
+        in_stride: in_stride as u32,
+        out_stride: out_stride as u32,
+        width: width as u32,
+        gelu: u32::from(gelu),
+        pieces: u32::from(pieces),
+    };
+    let units = if pieces { width / 8 } else { width };
+    let threads = units.next_multiple_of(32).min(256);
+    let grid = Grid {
+        blocks: (units.div_ceil(PIECES * threads), rows, 1),
+        threads,
+        shared: 0,
+    };
+    // SAFETY: the struct of the kernel; addresses and strides come from checked views.
+    unsafe { launch(context, function, grid, &params) }
 }

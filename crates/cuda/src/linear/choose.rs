@@ -3,7 +3,7 @@
 use ops::DeviceError;
 
 use super::timing::{Bench, Between, SEED, TimedWay, others};
-use super::{Choice, DeviceWeight, Product, Products, Shape, Way, blas, locked};
+use super::{Choice, DeviceWeight, Product, Products, Shape, Variant, Way, blas, locked};
 use crate::device::ProductChoice;
 use crate::memory::allocate;
 
@@ -97,9 +97,7 @@ impl Products {
         product: &mut Product<'_>,
         bench: &Bench<'_, DeviceWeight>,
     ) -> Result<Choice, DeviceError> {
-        let variants = self
-            .stream
-            .variants(product.x.rows(), (product.out.cols(), product.x.cols()));
+        let variants = self.stream.variants(product);
         let ways = variants.into_iter().map(Way::Stream);
         let fused = self.shortest(product, bench, ways, Between::Nothing)?;
         let own = fused
@@ -125,9 +123,20 @@ impl Products {
             Some((_, Way::Stream(variant))) => Some(variant),
             _ => None,
         };
+        let library = match blas {
+            Some((_, Way::Blas(algorithm))) => Some(algorithm),
+            _ => None,
+        };
+        let gates = match variant {
+            Some(wide @ Variant::Wide) => {
+                Some(self.prefers_own_gates(product, bench, wide, library)?)
+            }
+            _ => None,
+        };
         Ok(Choice {
             way,
             variant,
+            gates,
             fused: of(fused),
             own: times[0],
             blas: times[1],

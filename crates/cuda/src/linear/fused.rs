@@ -19,8 +19,14 @@ impl Products {
         self.choice != ProductChoice::Library
     }
 
-    /// How our kernels multiply so many rows with a weight, where they are to be preferred.
-    pub(crate) fn fusable<'w>(&self, weight: &'w Weight, rows: usize) -> Option<Fusable<'w>> {
+    /// How our kernels multiply so many rows with a weight, where they are to be preferred: for any work around the product, or
+    /// for gates alone.
+    pub(crate) fn fusable<'w>(
+        &self,
+        weight: &'w Weight,
+        rows: usize,
+        gates: bool,
+    ) -> Option<Fusable<'w>> {
         if rows == 0 {
             return None;
         }
@@ -29,19 +35,20 @@ impl Products {
             return Some(Fusable::Float8(layout, variant));
         }
         let layout = weight.layout::<DeviceWeight>()?;
-        let variant = self.plain_fusable((weight.rows(), weight.cols()), rows)?;
+        let variant = self.plain_fusable((weight.rows(), weight.cols()), rows, gates)?;
         layout.streams.then_some(Fusable::Plain(layout, variant))
     }
 
     /// The shape of our kernel, where it takes no longer than cuBLASLt and a small kernel.
-    fn plain_fusable(&self, weight: (usize, usize), rows: usize) -> Option<Variant> {
+    fn plain_fusable(&self, weight: (usize, usize), rows: usize, gates: bool) -> Option<Variant> {
         let shape = Shape::plain(weight, rows)?;
         let chosen = locked(&self.chosen);
         let choice = chosen.get(&shape)?;
-        let faster = match self.choice {
-            ProductChoice::Fastest => choice.fused <= choice.blas,
-            ProductChoice::Own => true,
-            ProductChoice::Library => false,
+        let faster = match (choice.gates, self.choice) {
+            (Some(preferred), _) => gates && preferred,
+            (None, ProductChoice::Fastest) => choice.fused <= choice.blas,
+            (None, ProductChoice::Own) => true,
+            (None, ProductChoice::Library) => false,
         };
         choice.variant.filter(|_| faster)
     }
@@ -53,8 +60,7 @@ impl Products {
         product: &Product<'_>,
         weight: &DeviceWeight,
     ) -> Result<Option<String>, DeviceError> {
-        let shape = (product.out.cols(), product.x.cols());
-        let variants = self.stream.variants(product.x.rows(), shape);
+        let variants = self.stream.variants(product);
         let Some(&variant) = variants.get(number) else {
             return Ok(None);
         };

@@ -6,12 +6,14 @@ mod blas;
 mod choose;
 mod float8;
 mod fused;
+mod gates;
 mod invent;
 mod shape;
 mod stream;
 mod surroundings;
 mod team;
 mod timing;
+mod wide;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -93,6 +95,8 @@ struct Choice {
     way: Way,
     /// The best shape of our kernel.
     variant: Option<Variant>,
+    /// True when it is to be preferred for gates, where that was timed.
+    gates: Option<bool>,
     /// Milliseconds of our kernel where it does the work of its neighbours, and of ours and cuBLASLt where it is done
     /// between them; infinite where there is none.
     fused: f32,
@@ -129,6 +133,8 @@ pub(crate) struct Products {
     float8: Float8Kernels,
     /// Copies rows; products are timed beside it.
     neighbour: Function,
+    /// Gates what a product gave; gated products are timed with it.
+    activation: Function,
     /// Fills a matrix with random numbers.
     invent: Function,
     choice: ProductChoice,
@@ -155,6 +161,7 @@ impl Products {
             any: modules.find("linear_any")?,
             float8: Float8Kernels::new(modules, units)?,
             neighbour: modules.find("gather_rows")?,
+            activation: modules.find("gated_activation")?,
             invent: modules.find("invent_weight")?,
             choice,
             chosen: Mutex::default(),
@@ -201,10 +208,7 @@ impl Products {
         if product.results_are_pieces() && !wide_bias {
             return self.run_way(product, weight, &self.way(product)?);
         }
-        let variants = self
-            .stream
-            .variants(product.x.rows(), (product.out.cols(), product.x.cols()));
-        match variants.first() {
+        match self.stream.variants(product).first() {
             Some(&variant) => self.run_way(product, weight, &Way::Stream(variant)),
             None => self.run_any(product, weight),
         }
@@ -249,6 +253,7 @@ impl Products {
         let untried = Choice {
             way,
             variant: None,
+            gates: None,
             fused: f32::INFINITY,
             own: f32::INFINITY,
             blas: f32::INFINITY,
@@ -308,8 +313,8 @@ impl Products {
             let [fused, own, blas] = [choice.fused, choice.own, choice.blas].map(|time| 1e3 * time);
             let rows = shape.bucket;
             format!(
-                "{rows:5} rows, {kind:4}: fused {fused:8.1} µs, own {own:8.1} µs, cuBLASLt {blas:8.1} µs, {how}, {:?}",
-                choice.variant
+                "{rows:5} rows, {kind:4}: fused {fused:8.1} µs, own {own:8.1} µs, cuBLASLt {blas:8.1} µs, {how}, {:?}, gates {:?}",
+                choice.variant, choice.gates
             )
         })
         .collect()

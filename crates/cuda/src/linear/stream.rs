@@ -4,6 +4,7 @@ use ops::{DeviceError, LateNorm};
 
 use super::surroundings::{Ending, Surroundings};
 use super::team::{Team, Teams};
+use super::wide::Wides;
 use super::{DeviceWeight, Product};
 use crate::context::Context;
 use crate::launch::{Grid, MOST_ROOM, launch};
@@ -29,6 +30,8 @@ pub(super) struct LinearParams {
 pub(crate) enum Variant {
     Few(Few),
     Team(Team),
+    /// Knows results and gates alone: it completes no norm and ends no layer.
+    Wide,
 }
 
 /// A kernel for up to eight rows; a block takes so many groups of sixteen outputs, with all inputs.
@@ -106,6 +109,7 @@ impl Matrix {
 pub(crate) struct Stream {
     functions: [[Function; GROUPS.len()]; Ending::NAMES.len()],
     teams: Teams,
+    wides: Wides,
     units: usize,
 }
 
@@ -120,15 +124,18 @@ impl Stream {
         Ok(Self {
             functions,
             teams: Teams::find(modules, units)?,
+            wides: Wides::find(modules, units)?,
             units,
         })
     }
 
-    /// Ways to compute a product of so many rows.
-    pub(crate) fn variants(&self, rows: usize, (outputs, inputs): (usize, usize)) -> Vec<Variant> {
+    /// Ways to compute a product.
+    pub(crate) fn variants(&self, product: &Product<'_>) -> Vec<Variant> {
+        let (rows, outputs, inputs) = (product.x.rows(), product.out.cols(), product.x.cols());
         if rows > FEW || !inputs.is_multiple_of(TensorMap::SLICE as usize) {
             let teams = self.teams.variants(rows, (outputs, inputs));
-            return teams.into_iter().map(Variant::Team).collect();
+            let wide = self.wides.take(product).then_some(Variant::Wide);
+            return teams.into_iter().map(Variant::Team).chain(wide).collect();
         }
         self.variants_for_few(outputs).map(Variant::Few).collect()
     }
@@ -159,6 +166,7 @@ impl Stream {
         match variant {
             Variant::Few(few) => self.run_few(context, few, product, weight, how),
             Variant::Team(team) => self.teams.run(context, team, product, weight, how),
+            Variant::Wide => self.wides.run(context, product, weight, how.1),
         }
     }
 

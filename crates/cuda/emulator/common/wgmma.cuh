@@ -1,0 +1,76 @@
+// Products of a warpgroup: each thread adds up its own sums, as late as it may, when it waits for them; a matrix that is
+// overwritten before is wrong then. They are done when they are for all threads of the warpgroup.
+#pragma once
+#include "tma.cuh"
+
+// Where a matrix begins; rows are 128 bytes long and turned by 128-byte swizzling.
+inline uint64_t matrix_along(uint32_t address) {
+    if (address % 1024 != 0) emulator::refuse("multiplies a matrix at %u, no multiple of 1024", address);
+    return address >> 4;
+}
+
+inline uint64_t moved(uint64_t matrix, uint32_t bytes) { return matrix + (bytes >> 4); }
+
+inline void begin_products() {}
+
+inline void commit_products() {
+    emulator::Thread& thread = emulator::thread();
+    thread.product_groups.push_back(std::move(thread.products));
+    thread.products.clear();
+}
+
+template <int kPending>
+inline void wait_products() {
+    auto& groups = emulator::thread().product_groups;
+    for (; groups.size() > kPending; groups.pop_front()) {
+        for (const auto& multiply : groups.front()) multiply();
+    }
+    emulator::Block& block = emulator::block();
+    const uint32_t group = threadIdx.x / 128;
+    block.meet(block.warpgroups[group], 128, {"products of its warpgroup", group}, [](void**) {});
+}
+
+template <int kCount>
+inline void pin(float (&)[kCount]) {}
+
+namespace emulator {
+
+// Sixteen columns of a row.
+struct RowPart {
+    float numbers[16];
+
+    RowPart(uint64_t matrix, uint32_t row) {
+        const uint32_t from = static_cast<uint32_t>(matrix << 4) + row * kRowBytes;
+        for (uint32_t i = 0; i < 16; ++i) {
+            uint16_t bits;
+            memcpy(&bits, at_shared(swizzled(from + i * kElement), kElement, kElement), kElement);
+            numbers[i] = __uint_as_float(static_cast<uint32_t>(bits) << 16);
+        }
+    }
+
+    double times(const RowPart& other) const {
+        double sum = 0;
+        for (uint32_t i = 0; i < 16; ++i) sum += static_cast<double>(numbers[i]) * other.numbers[i];
+        return sum;
+    }
+};
+
+}  // namespace emulator
+
+template <int kWidth>
+inline void multiply_shared(float (&sums)[kWidth / 2], uint64_t a, uint64_t b, bool accumulate) {
+    const uint32_t lane = emulator::lane(), first = threadIdx.x / 32 % 4 * 16 + lane / 4;
+    float* to = sums;
+    emulator::thread().products.push_back([=] {
+        const emulator::RowPart rows[2] = {{a, first}, {a, first + 8}};
+        for (uint32_t i = 0; i < kWidth / 2; i += 4) {
+            for (uint32_t column = 0; column < 2; ++column) {
+                const emulator::RowPart other(b, i * 2 + lane % 4 * 2 + column);
+                for (uint32_t which = 0; which < 2; ++which) {
+                    float& sum = to[i + which * 2 + column];
+                    sum = static_cast<float>((accumulate ? sum : 0.0) + rows[which].times(other));
+                }
+            }
+        }
+    });
+}

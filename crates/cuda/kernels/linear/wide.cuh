@@ -1,0 +1,218 @@
+// Blocks that multiply tiles of 192 outputs with up to 256 rows.
+//
+// A block takes one tile with all inputs, and a whole multiprocessor. Weights are the first factor, 64 outputs a warpgroup, and
+// half of the rows at a time the second. Rows have a ring of their own: every block asks the second cache for them, which
+// takes long, so they are let go half by half. Results go from registers to memory; shared memory is full.
+#pragma once
+#include "../common/activate.cuh"
+#include "../common/order.cuh"
+#include "../common/registers.cuh"
+#include "../common/room.cuh"
+#include "../common/wgmma.cuh"
+#include "params.cuh"
+
+template <int kStages>
+struct WideRing {
+    Barrier full[kStages];
+    Barrier empty[kStages];
+
+    __device__ void init(uint32_t readers) {
+        for (int i = 0; i < kStages; ++i) {
+            full[i].init(1);
+            empty[i].init(readers);
+        }
+    }
+
+    // One thread keeps it full.
+    template <class Fetch>
+    __device__ void produce(uint32_t stages, Fetch fetch) {
+        const uint32_t early = min(stages, static_cast<uint32_t>(kStages));
+        for (uint32_t stage = 0; stage < early; ++stage) fetch(stage, stage);
+        RingPlace<kStages> place;
+        for (uint32_t stage = early; stage < stages; ++stage, place.advance()) {
+            empty[place.stage].wait(place.parity);
+            fetch(place.stage, stage);
+        }
+    }
+};
+
+template <Ending kEnding>
+struct Wide {
+    static constexpr bool kGated = kEnding == Ending::kGated;
+    // Inputs of a stage, and their bytes.
+    static constexpr int kSlice = 64;
+    static constexpr int kSliceBytes = 128;
+    static constexpr int kGroups = 3;
+    static constexpr int kOutputs = 64 * kGroups;
+    // Rows of a product, of which a warpgroup has two: the compiler gives 512 threads too few registers for larger ones.
+    static constexpr int kRows = 128;
+    static constexpr int kHalves = 2;
+    static constexpr int kWeightStages = 4;
+    static constexpr int kRowStages = 8;
+    // The last stages are multiplied with one half of the rows, then with the other: while they are, the first half ends.
+    static constexpr uint32_t kLast = 3;
+    static_assert(kLast <= kWeightStages && kHalves * kLast <= kRowStages, "they are there at the same time");
+    static constexpr int kWeightBytes = kOutputs * kSliceBytes;
+    static constexpr int kRowBytes = kRows * kSliceBytes;
+    static constexpr int kConsumers = 128 * kGroups;
+    static constexpr int kThreads = kConsumers + 128;
+    using HalfSums = float[kRows / 2];
+    using WeightPlace = RingPlace<kWeightStages>;
+    using RowPlace = RingPlace<kRowStages>;
+
+    struct Shared {
+        uint8_t weights[kWeightStages][kWeightBytes];
+        uint8_t rows[kRowStages][kRowBytes];
+        WideRing<kWeightStages> weight_ring;
+        WideRing<kRowStages> row_ring;
+    };
+    static_assert(sizeof(Shared) <= kWholeRoom, "fits");
+
+    const LinearParams& p;
+    Shared& shared;
+
+    __device__ void run() const {
+        if (threadIdx.x == 0) {
+            shared.weight_ring.init(kGroups);
+            shared.row_ring.init(kGroups);
+            publish_barriers();
+        }
+        if (threadIdx.x == kConsumers) expect_map(&p.weight);
+        if (threadIdx.x == kConsumers + 32) expect_map(&p.x);
+        __syncthreads();
+        let_successor_begin();
+        if (threadIdx.x >= kConsumers) {
+            give_up_registers<32>();
+            if (threadIdx.x == kConsumers) fetch_weights();
+            if (threadIdx.x == kConsumers + 32) fetch_rows();
+        } else {
+            take_registers<160>();
+            consume();
+        }
+    }
+
+private:
+    // Where there are fewer, the copy engine brings zeros.
+    __device__ __forceinline__ uint32_t stages() const { return max(p.stages, kLast); }
+
+    // Of sixteen rows of a warp: eight gates and their eight factors, or outputs with even numbers and those with odd ones.
+    __device__ void fetch_weights() const {
+        shared.weight_ring.produce(stages(), [&](uint32_t slot, uint32_t stage) {
+            Barrier* full = &shared.weight_ring.full[slot];
+            full->expect(kWeightBytes);
+            copy_box(shared.weights[slot], &p.weight, full, stage * kSlice, 0, 0, blockIdx.x * (kOutputs / 16));
+        });
+    }
+
+    __device__ void fetch_rows() const {
+        const uint32_t all = stages() * kHalves, last = all - kHalves * kLast;
+        wait_for_predecessor();
+        shared.row_ring.produce(all, [&](uint32_t slot, uint32_t number) {
+            Barrier* full = &shared.row_ring.full[slot];
+            full->expect(kRowBytes);
+            const bool ends = number >= last;
+            const uint32_t half = ends ? (number - last) / kLast : number % kHalves;
+            const uint32_t stage = ends ? last / kHalves + (number - last) % kLast : number / kHalves;
+            copy_box(shared.rows[slot], &p.x, full, stage * kSlice, half * kRows);
+        });
+    }
+
+    // Products of a stage with half of the rows: on their way when this ends.
+    __device__ __forceinline__ void multiply(HalfSums& sums, const WeightPlace& at, const RowPlace& row_at, bool first) const {
+        const uint32_t weights = shared_address(shared.weights) + threadIdx.x / 128 * 64 * kSliceBytes;
+        const uint64_t a = matrix_along(weights + at.stage * kWeightBytes);
+        const uint64_t b = matrix_along(shared_address(shared.rows) + row_at.stage * kRowBytes);
+        shared.row_ring.full[row_at.stage].wait(row_at.parity);
+        pin(sums);
+        begin_products();
+#pragma unroll
+        for (int step = 0; step < kSlice / 16; ++step) {
+            multiply_shared<kRows>(sums, moved(a, step * 32), moved(b, step * 32), !first || step != 0);
+        }
+        commit_products();
+    }
+
+    __device__ __forceinline__ void wait_for_weights(const WeightPlace& at) const {
+        shared.weight_ring.full[at.stage].wait(at.parity);
+    }
+
+    // All stages but the last; says how many there were.
+    __device__ __forceinline__ uint32_t begin(HalfSums (&sums)[kHalves], WeightPlace& at, RowPlace& row_at) const {
+        const bool tells = threadIdx.x % 128 == 0;
+        const uint32_t count = stages() - kLast;
+        uint32_t before = 0, row_before = 0;
+        for (uint32_t stage = 0; stage < count; ++stage, at.advance()) {
+            wait_for_weights(at);
+#pragma unroll
+            for (int half = 0; half < kHalves; ++half, row_at.advance()) {
+                multiply(sums[half], at, row_at, stage == 0);
+                // Those before are done when at most these are not.
+                wait_products<1>();
+                if (tells && (stage != 0 || half != 0)) {
+                    shared.row_ring.empty[row_before].arrive();
+                    if (half == 0) shared.weight_ring.empty[before].arrive();
+                }
+                row_before = row_at.stage;
+            }
+            before = at.stage;
+        }
+        return count;
+    }
+
+    __device__ __forceinline__ void consume() const {
+        HalfSums sums[kHalves] = {};
+        WeightPlace at;
+        RowPlace row_at;
+        const bool first = begin(sums, at, row_at) == 0;
+        WeightPlace again = at;
+#pragma unroll
+        for (uint32_t stage = 0; stage < kLast; ++stage, at.advance(), row_at.advance()) {
+            wait_for_weights(at);
+            multiply(sums[0], at, row_at, first && stage == 0);
+        }
+#pragma unroll
+        for (uint32_t stage = 0; stage < kLast; ++stage, again.advance(), row_at.advance()) {
+            multiply(sums[1], again, row_at, first && stage == 0);
+        }
+        wait_products<kLast>();
+        pin(sums[0]);
+        end(sums[0], 0);
+        wait_products<0>();
+        pin(sums[1]);
+        end(sums[1], 1);
+    }
+
+    __device__ __forceinline__ void end(const HalfSums& sums, uint32_t half) const {
+        if constexpr (!kGated) {
+            write(sums, half, [](float first, float second) { return __floats2bfloat162_rn(first, second); });
+        } else if (p.gelu) {
+            write(sums, half, [](float gate, float up) { return __float2bfloat16(activate(gate, true) * up); });
+        } else {
+            write(sums, half, [](float gate, float up) { return __float2bfloat16(activate(gate, false) * up); });
+        }
+    }
+
+    // A thread has two outputs of two rows in every eight: neighbours, or a gate and its factor.
+    template <class Join>
+    __device__ __forceinline__ void write(const HalfSums& sums, uint32_t half, Join join) const {
+        using Out = decltype(join(0.0f, 0.0f));
+        const uint32_t lane = threadIdx.x % 32, row = half * kRows + lane % 4 * 2;
+        const uint32_t at = blockIdx.x * (kOutputs / 2) + threadIdx.x / 32 * 8 + lane / 4;
+        if (at >= p.outputs / 2) return;
+        float biases[2] = {};
+        if (p.bias) {
+            biases[0] = __bfloat162float(p.bias[kGated ? at : 2 * at]);
+            biases[1] = __bfloat162float(p.bias[kGated ? p.outputs / 2 + at : 2 * at + 1]);
+        }
+        const int rows = static_cast<int>(p.rows) - static_cast<int>(row);
+        const size_t stride = kGated ? p.out_stride : p.out_stride / 2;
+        Out* to = static_cast<Out*>(p.out) + row * stride + at;
+#pragma unroll
+        for (int i = 0; i < kRows / 2; i += 4, to += 8 * stride) {
+            const Out even = join(sums[i] + biases[0], sums[i + 2] + biases[1]);
+            const Out odd = join(sums[i + 1] + biases[0], sums[i + 3] + biases[1]);
+            if (i * 2 < rows) to[0] = even;
+            if (i * 2 + 1 < rows) to[stride] = odd;
+        }
+    }
+};

@@ -1,0 +1,122 @@
+//! Products with more rows than one warpgroup holds sums of, where outputs fill the multiprocessors by themselves.
+
+use ops::DeviceError;
+use tensor::DType;
+
+use super::stream::LinearParams;
+use super::surroundings::{Ending, Surroundings};
+use super::{DeviceWeight, Product};
+use crate::context::Context;
+use crate::launch::{Grid, WHOLE_ROOM, launch};
+use crate::module::{Function, Modules};
+use crate::tensor_map::{Boxes, TensorMap};
+
+/// Outputs of a tile.
+const OUTPUTS: usize = 192;
+/// Rows of x in a box; a tile has two.
+const ROWS: usize = 128;
+const THREADS: usize = 512;
+
+/// The kernels, for results and for gated ones.
+pub(super) struct Wides {
+    functions: [Function; 2],
+    units: usize,
+}
+
+impl Wides {
+    pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
+        let [results, gated, _] = Ending::NAMES;
+        let find = |name| modules.find_with_shared(&format!("{name}_wide"), WHOLE_ROOM);
+        Ok(Self {
+            functions: [find(results)?, find(gated)?],
+            units,
+        })
+    }
+
+    /// True when the product is one for these kernels, and keeps most multiprocessors busy.
+    pub(super) fn take(&self, product: &Product<'_>) -> bool {
+        let shape = (product.x.rows(), product.out.cols());
+        product.out.dtype() == DType::BF16
+            && product.results_are_pieces()
+            && are_worth(shape, self.units)
+    }
+
+    /// Enqueues a product that they [take](Self::take), or its gates.
+    pub(super) fn run(
+        &self,
+        context: &Context,
+        product: &Product<'_>,
+        weight: &DeviceWeight,
+        ending: &Ending<'_>,
+    ) -> Result<(), DeviceError> {
+        let x = &product.x;
+        let outputs = ending.outputs(product);
+        let stages = x.cols().div_ceil(TensorMap::SLICE as usize);
+        let address = weight.buffer.address() as u64;
+        let params = LinearParams {
+            weight: weight_map(address, (outputs, x.cols()), ending.is_gated())?,
+            x: TensorMap::new(&Boxes {
+                address: x.address() as u64,
+                sizes: &[x.cols() as u64, x.rows() as u64],
+                strides: &[2 * x.stride() as u64],
+                shape: &[TensorMap::SLICE, ROWS as u32],
+            })?,
+            surroundings: Surroundings::new(product, (outputs, stages), None, ending),
+        };
+        let grid = Grid {
+            blocks: (outputs.div_ceil(OUTPUTS), 1, 1),
+            threads: THREADS,
+            shared: WHOLE_ROOM,
+        };
+        let function = self.functions[usize::from(ending.is_gated())];
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
+        unsafe { launch(context, function, grid, &params) }
+    }
+}
+
+/// Rows and outputs: more rows than other kernels of ours take, and tiles for at least half of the multiprocessors.
+fn are_worth((rows, outputs): (usize, usize), units: usize) -> bool {
+    let tiles = outputs.div_ceil(OUTPUTS);
+    (ROWS + 1..=2 * ROWS).contains(&rows) && outputs.is_multiple_of(16) && 2 * tiles >= units
+}
+
+/// Boxes of a tile, sixteen outputs at a time: eight gates and their factors, or those with even numbers and the others.
+fn weight_map(
+    address: u64,
+    (outputs, inputs): (usize, usize),
+    gated: bool,
+) -> Result<TensorMap, DeviceError> {
+    let (row, outputs) = (2 * inputs as u64, outputs as u64);
+    let (each, other) = if gated {
+        (row, outputs / 2 * row)
+    } else {
+        (2 * row, row)
+    };
+    TensorMap::new(&Boxes {
+        address,
+        sizes: &[inputs as u64, 8, 2, outputs / 16],
+        strides: &[each, other, if gated { 8 * row } else { 16 * row }],
+        shape: &[TensorMap::SLICE, 8, 2, OUTPUTS as u32 / 16],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::are_worth;
+
+    #[test]
+    fn wide_tiles_take_rows_that_others_do_not_and_outputs_that_fill_half_of_the_device() {
+        for (shape, expected) in [
+            ((256, 24_576), true),
+            ((129, 24_576), true),
+            ((128, 24_576), false),
+            ((257, 24_576), false),
+            ((256, 4096), false),
+            ((256, 66 * 192), true),
+            ((256, 65 * 192), false),
+            ((256, 24_576 + 8), false),
+        ] {
+            assert_eq!(are_worth(shape, 132), expected, "{shape:?}");
+        }
+    }
+}
