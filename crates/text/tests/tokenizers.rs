@@ -177,6 +177,27 @@ fn nothing_is_promised_where_text_may_get_lost() {
 }
 
 #[test]
+fn bytes_without_a_token_promise_nothing_and_others_still_do() {
+    let golden = shared::golden("tokenizers.json");
+    for name in ["smollm_like", "qwen_like"] {
+        let entries = golden["tokenizers"].as_array().unwrap();
+        let entry = entries.iter().find(|entry| entry["name"] == name).unwrap();
+        let mut file = entry["file"].clone();
+        let vocabulary = file["model"]["vocab"].as_object_mut().unwrap();
+        assert!(
+            vocabulary.remove("ñ").is_some(),
+            "the letter of the byte 0xf1"
+        );
+        let tokenizer = Tokenizer::from_tokenizer_json(file.to_string().as_bytes()).unwrap();
+        assert!(tokenizer.least_tokens(&"word ".repeat(100)) > 0);
+        let texts = ["\u{40000}".repeat(100), "\u{40000}word ".repeat(100)];
+        assert!(tokenizer.encode(&texts[0], false).unwrap().len() <= 300);
+        assert_never_fewer_tokens(&tokenizer, &texts);
+        assert_never_fewer_tokens(&tokenizer, &dense_texts(&tokenizer));
+    }
+}
+
+#[test]
 fn a_gguf_vocabulary_gives_the_ids_of_the_tokenizer_it_came_from() {
     let golden = shared::golden("tokenizers.json");
     for (name, pre) in [("qwen_like", "qwen2"), ("smollm_like", "smollm")] {

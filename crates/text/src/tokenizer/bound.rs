@@ -42,9 +42,7 @@ impl TokenBound {
             Some(cuts) if keeps_everything(cuts) => has_byte_level(cuts),
             Some(_) => return None,
         };
-        if !knows_every_byte(library.get_model(), entries, bytes_are_letters) {
-            return None;
-        }
+        let known = known_bytes(library.get_model(), entries, bytes_are_letters)?;
         let mut longest = Longest::default();
         for (token, _) in entries {
             if bytes_are_letters {
@@ -57,12 +55,17 @@ impl TokenBound {
         let added = library.get_added_vocabulary().get_added_tokens_decoder();
         let mut added = added.values();
         added.try_for_each(|token| longest.add_added(token, normalizer))?;
-        let share_of_changed = share(longest.of_all.checked_mul(shrinks)?);
+        let share_of_changed = if bytes_of_text().all(|byte| known.contains(&byte)) {
+            share(longest.of_all.checked_mul(shrinks)?)
+        } else {
+            0
+        };
         let same_bytes = normalizer.is_none_or(keeps_ascii) && bytes_are_letters;
         Some(Self {
-            shares: longest.with.map(|length| match length {
+            shares: std::array::from_fn(|byte| match byte as u8 {
                 _ if !same_bytes => share_of_changed,
-                length => share(length),
+                known_byte if known.contains(&known_byte) => share(longest.with[byte]),
+                _ => 0,
             }),
             share_of_changed,
             composes: shrinks > 1,
@@ -187,26 +190,26 @@ fn bytes_of_text() -> impl Iterator<Item = u8> {
     (0..=0xf4).filter(|byte| !matches!(byte, 0xc0 | 0xc1))
 }
 
-/// Whether there is a token for each byte: what is unknown may be left out, or a run of it become one token.
-fn knows_every_byte(
+/// Bytes that have a token; what is unknown may be left out, or a run of it become one token.
+fn known_bytes(
     model: &ModelWrapper,
     entries: &[(String, u32)],
     bytes_are_letters: bool,
-) -> bool {
+) -> Option<HashSet<u8>> {
     let ModelWrapper::BPE(model) = model else {
-        return false;
+        return None;
     };
     if model.continuing_subword_prefix.is_some() || model.end_of_word_suffix.is_some() {
-        return false;
+        return None;
     }
     if bytes_are_letters {
         let letters = entries.iter().filter_map(|(token, _)| {
             let mut letters = token.chars();
             byte_of(letters.next()?).filter(|_| letters.next().is_none())
         });
-        let known: HashSet<u8> = letters.collect();
-        return bytes_of_text().all(|byte| known.contains(&byte));
+        return Some(letters.collect());
     }
     let known: HashSet<&str> = entries.iter().map(|(token, _)| token.as_str()).collect();
-    model.byte_fallback && bytes_of_text().all(|byte| known.contains(&*format!("<0x{byte:02X}>")))
+    let all = bytes_of_text().all(|byte| known.contains(&*format!("<0x{byte:02X}>")));
+    (model.byte_fallback && all).then(|| bytes_of_text().collect())
 }
