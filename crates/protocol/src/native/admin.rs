@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::StepCount;
 use crate::json::record;
 
 record! {
@@ -20,17 +21,7 @@ record! {
         /// Begins the name of the file.
         profile_prefix: String,
         /// Steps to record, as a number or as a text; without it the recording lasts until it is stopped.
-        num_steps: serde_json::Value,
-    }
-}
-
-impl StartProfileRequest {
-    /// Steps to record.
-    pub fn steps(&self) -> Option<u64> {
-        let asked = self.num_steps.as_ref()?;
-        asked
-            .as_u64()
-            .or_else(|| asked.as_str()?.trim().parse().ok())
+        num_steps: StepCount,
     }
 }
 

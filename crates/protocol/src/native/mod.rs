@@ -9,6 +9,7 @@ mod log_probs;
 mod meta_info;
 mod parse;
 mod sampling_params;
+mod step_count;
 mod tokenize;
 
 pub use admin::{AbortRequest, FlushCacheQuery, Load, LoadsQuery, StartProfileRequest};
@@ -23,6 +24,7 @@ pub use parse::{
     SeparateReasoningResponse,
 };
 pub use sampling_params::SamplingParams;
+pub use step_count::StepCount;
 pub use tokenize::{
     DetokenizeRequest, DetokenizeResponse, Each, TokenizeRequest, TokenizeResponse,
 };

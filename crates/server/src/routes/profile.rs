@@ -22,7 +22,7 @@ pub(crate) async fn start_profile(
         return Err(ApiError::invalid(message).into());
     }
     let path = folder.join(file_name(request.profile_prefix.as_deref()));
-    let steps = request.steps();
+    let steps = request.num_steps.map(|steps| steps.0);
     tokio::spawn(async move {
         let Some(trace) = state.engine.profile(steps).await else {
             tracing::warn!("Profiling is already in progress. Call /stop_profile first.");

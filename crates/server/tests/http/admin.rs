@@ -328,6 +328,16 @@ async fn a_profile_is_a_trace_of_the_steps_between_start_and_stop() {
 }
 
 #[tokio::test]
+async fn a_profile_of_no_number_of_steps_is_refused() {
+    let server = start().await;
+    let body = json!({"num_steps": "x"});
+    let refused = server.client().post("/start_profile", &body).await;
+    assert_eq!(refused.status, 400);
+    let message = "num_steps: expected a number of steps, got a string";
+    assert_eq!(refused.json()["message"], message);
+}
+
+#[tokio::test]
 async fn browsers_from_anywhere_may_ask() {
     let server = start().await;
     let response = server.client().send(Method::GET, "/ping", None, "").await;
