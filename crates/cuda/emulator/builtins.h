@@ -19,6 +19,7 @@
 #undef __forceinline__
 #undef __noinline__
 #undef __launch_bounds__
+#undef __maxnreg__
 #undef __align__
 #undef __grid_constant__
 #define __device__
@@ -28,6 +29,7 @@
 #define __forceinline__ inline
 #define __noinline__
 #define __launch_bounds__(...)
+#define __maxnreg__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __grid_constant__
 

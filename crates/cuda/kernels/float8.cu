@@ -1,4 +1,4 @@
-// Eight-bit floats: weights brought into the device's order and back, activations rounded, products of odd shapes.
+// Eight-bit floats: weights brought into the device's order and back, products of odd shapes.
 #include "common/float8.cuh"
 #include "common/order.cuh"
 #include "common/reduce.cuh"
@@ -82,59 +82,6 @@ extern "C" __global__ void __launch_bounds__(256) float8_widen(const __grid_cons
         put(column + 1, near.y);
         put(column + 8, far.x);
         put(column + 9, far.y);
-    }
-}
-
-struct RoundParams {
-    const bf16* x;
-    uint32_t* codes;
-    float* scales;
-    uint32_t x_stride;
-    uint32_t inputs;
-    uint32_t words;
-    // Rows of a column of scales when there is one a segment; zero: one a row.
-    uint32_t scale_stride;
-};
-
-__device__ __forceinline__ float2 pair_at(const bf16* row, uint32_t column, uint32_t inputs) {
-    if (column >= inputs) return make_float2(0.0f, 0.0f);
-    return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(row + column));
-}
-
-__device__ __forceinline__ float largest_of(float2 a, float2 b) {
-    return fmaxf(fmaxf(fabsf(a.x), fabsf(a.y)), fmaxf(fabsf(b.x), fabsf(b.y)));
-}
-
-// One block a row of activations, one warp a segment; scales make the largest number the largest code.
-extern "C" __global__ void __launch_bounds__(256) float8_round(const __grid_constant__ RoundParams p) {
-    __shared__ float shared[33];
-    begin_after_predecessor();
-    const bf16* x = p.x + static_cast<size_t>(blockIdx.x) * p.x_stride;
-    uint32_t* codes = p.codes + static_cast<size_t>(blockIdx.x) * p.words;
-    float largest = 0.0f;
-    if (p.scale_stride == 0) {
-        for (uint32_t i = threadIdx.x; i < p.words; i += blockDim.x) {
-            largest = fmaxf(largest, largest_of(pair_at(x, 4 * i, p.inputs), pair_at(x, 4 * i + 2, p.inputs)));
-        }
-        largest = block_max(largest, shared);
-        if (threadIdx.x == 0) p.scales[blockIdx.x] = largest > 0.0f ? largest / kLargestFloat8 : 1.0f;
-    }
-    for (uint32_t i = threadIdx.x; i < p.words; i += blockDim.x) {
-        const uint32_t segment = i / kSegmentWords;
-        const uint32_t column = segment * kSegment + first_column(i % kSegmentWords);
-        const float2 near = pair_at(x, column, p.inputs), far = pair_at(x, column + 8, p.inputs);
-        if (p.scale_stride != 0) {
-            largest = warp_max(largest_of(near, far));
-            if (threadIdx.x % 32 == 0) {
-                p.scales[static_cast<size_t>(segment) * p.scale_stride + blockIdx.x] =
-                    largest > 0.0f ? largest / kLargestFloat8 : 1.0f;
-            }
-        }
-        const float factor = largest > 0.0f ? kLargestFloat8 / largest : 1.0f;
-        const auto two = [&](float first, float second) -> uint32_t {
-            return __nv_cvt_float2_to_fp8x2(make_float2(first * factor, second * factor), __NV_SATFINITE, __NV_E4M3);
-        };
-        codes[i] = two(near.x, far.x) | two(near.y, far.y) << 16;
     }
 }
 

@@ -7,11 +7,11 @@ use std::time::Instant;
 use cudarc::driver::sys;
 use ops::op::{CountTokens, ResolveTokens, UpdatePages};
 use ops::{
-    AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, GatedActivation,
+    AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, Form, GatedActivation,
     GatedLinear, GatherRows, Graph, HostValues, HostWeight, InventedWeight, Kernels, LateLinear,
-    Linear, LinearAddNorm, LogProbs, NoTracer, NormState, OpError, Penalise, Readback, RmsNorm,
-    Rope, RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer, Weight, WeightFormat,
-    WeightStream,
+    Linear, LinearAddNorm, LogProbs, NoTracer, NormState, OpError, PackedLinear, Penalise,
+    Readback, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer, Weight,
+    WeightFormat, WeightStream,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
@@ -441,7 +441,12 @@ impl Kernels for CudaDevice {
         self.run_late_linear(op)
     }
 
-    fn gated_linear(&self, op: GatedLinear<'_>) -> Result<(), OpError> {
+    fn packed_linear(&self, op: PackedLinear<'_>) -> Result<(), OpError> {
+        op.check()?;
+        self.run_packed_linear(op)
+    }
+
+    fn gated_linear(&self, op: GatedLinear<'_>) -> Result<Form, OpError> {
         op.check()?;
         self.run_gated_linear(op)
     }

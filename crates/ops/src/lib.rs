@@ -25,10 +25,10 @@ pub use device::{
 pub use dry_run::DryRun;
 pub use error::{DeviceError, OpError};
 pub use op::{
-    Activation, AddRmsNorm, Attend, CountTokens, EditLogits, Embed, GatedActivation, GatedLinear,
-    GatherRows, HeadNorm, LateLinear, LateNorm, Linear, LinearAddNorm, LogProbs, NormState,
-    Penalise, ResolveTokens, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, SampleParams, StoreKv,
-    TopLogProbs, UpdatePages,
+    Activation, AddRmsNorm, Attend, CountTokens, EditLogits, Embed, Form, GatedActivation,
+    GatedLinear, GatherRows, HeadNorm, Inputs, LateLinear, LateNorm, Linear, LinearAddNorm,
+    LogProbs, NormState, PackedLinear, Penalise, ResolveTokens, RmsNorm, Rope, RopeAttend,
+    RopeStoreKv, Sample, SampleParams, StoreKv, TopLogProbs, UpdatePages,
 };
 pub use reference::ReferenceDevice;
 pub use weight::{AffineRows, Float8Rows, HostValues, HostWeight, Weight, WeightFormat};
@@ -53,8 +53,15 @@ pub trait Kernels {
         op.check()?;
         Err(OpError::NotTaken { op: "late_linear" })
     }
+    /// See [`PackedLinear`]; devices that never leave rows packed need not take it.
+    fn packed_linear(&self, op: PackedLinear<'_>) -> Result<(), OpError> {
+        op.check()?;
+        Err(OpError::NotTaken {
+            op: "packed_linear",
+        })
+    }
     /// See [`GatedLinear`]; a device may fuse it.
-    fn gated_linear(&self, op: GatedLinear<'_>) -> Result<(), OpError> {
+    fn gated_linear(&self, op: GatedLinear<'_>) -> Result<Form, OpError> {
         op.check()?;
         op.compose(self)
     }

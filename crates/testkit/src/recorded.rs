@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use ops::op::{CountTokens, ResolveTokens, UpdatePages};
 use ops::{
-    AddRmsNorm, Attend, Device, EditLogits, Embed, GatedActivation, GatedLinear, GatherRows, Graph,
-    Kernels, LateLinear, Linear, LinearAddNorm, LogProbs, NormState, OpError, Penalise, RmsNorm,
-    Rope, RopeAttend, RopeStoreKv, Sample, StoreKv,
+    AddRmsNorm, Attend, Device, EditLogits, Embed, Form, GatedActivation, GatedLinear, GatherRows,
+    Graph, Kernels, LateLinear, Linear, LinearAddNorm, LogProbs, NormState, OpError, PackedLinear,
+    Penalise, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, StoreKv,
 };
 
 use crate::detour::{Detour, Detoured};
@@ -104,7 +104,8 @@ impl<D: Device> Kernels for Recorded<D> {
         embed: Embed => out;
         linear: Linear => out;
         late_linear: LateLinear => product.out;
-        gated_linear: GatedLinear => out;
+        packed_linear: PackedLinear => product.out;
+        gated_linear: GatedLinear => out, Form;
         linear_add_norm: LinearAddNorm => out, NormState;
         rms_norm: RmsNorm => out;
         add_rms_norm: AddRmsNorm => out;

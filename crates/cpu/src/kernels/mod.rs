@@ -17,10 +17,10 @@ mod tables;
 use std::cell::RefCell;
 
 use ops::{
-    AddRmsNorm, Attend, CountTokens, DeviceError, EditLogits, Embed, GatedActivation, GatedLinear,
-    GatherRows, HostWeight, Kernels, LateLinear, Linear, LinearAddNorm, LogProbs, NormState,
-    OpError, Penalise, ResolveTokens, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, StoreKv,
-    UpdatePages, Weight,
+    AddRmsNorm, Attend, CountTokens, DeviceError, EditLogits, Embed, Form, GatedActivation,
+    GatedLinear, GatherRows, HostWeight, Kernels, LateLinear, Linear, LinearAddNorm, LogProbs,
+    NormState, OpError, PackedLinear, Penalise, ResolveTokens, RmsNorm, Rope, RopeAttend,
+    RopeStoreKv, Sample, StoreKv, UpdatePages, Weight,
 };
 use tensor::DType;
 
@@ -121,7 +121,7 @@ impl Kernels for CpuKernels {
         op.compose(self)
     }
 
-    fn gated_linear(&self, op: GatedLinear<'_>) -> Result<(), OpError> {
+    fn gated_linear(&self, op: GatedLinear<'_>) -> Result<Form, OpError> {
         op.compose(self)
     }
 
@@ -129,9 +129,15 @@ impl Kernels for CpuKernels {
         op.compose(self)
     }
 
-    // No norm is left late: a row that was just written is still in the cache.
+    // No norm is left late and no row packed: one that was just written is still in the cache.
     fn late_linear(&self, _: LateLinear<'_>) -> Result<(), OpError> {
         Err(OpError::NotTaken { op: "late_linear" })
+    }
+
+    fn packed_linear(&self, _: PackedLinear<'_>) -> Result<(), OpError> {
+        Err(OpError::NotTaken {
+            op: "packed_linear",
+        })
     }
 
     fn store_kv(&self, op: StoreKv<'_>) -> Result<(), OpError> {

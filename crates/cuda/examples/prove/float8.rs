@@ -5,6 +5,7 @@ use ops::{Device as _, Float8Rows, HostValues, HostWeight, Weight, float8};
 use tensor::DType;
 
 use crate::bench::{MEMORY, Matrix, TENSOR, distance, linear, normals, time, weight};
+use crate::handed;
 
 /// Name, outputs, inputs.
 const SHAPES: [(&str, usize, usize); 4] = [
@@ -14,13 +15,15 @@ const SHAPES: [(&str, usize, usize); 4] = [
     ("8B down", 4096, 12288),
 ];
 const ROWS: [usize; 8] = [1, 8, 16, 32, 64, 256, 1024, 2048];
+/// Codes of a weight that differ. A prime, or rows would be alike, and so would what rounding does to products of them.
+const PART: usize = 262_139;
 /// Bytes of weights that take turns, so that none is found in the cache.
 const TURNS: usize = 256 << 20;
 /// Operations a microsecond that the tensor cores do with eight-bit floats.
 const TENSOR8: f64 = 1427e6;
 /// Largest distance: activations in bf16, and activations rounded to eight bits.
 const EXACT: f64 = 8e-3;
-const ROUNDED: f64 = 4e-2;
+pub(crate) const ROUNDED: f64 = 4e-2;
 
 pub(crate) fn run(device: &CudaDevice) -> bool {
     let mut well = true;
@@ -46,14 +49,14 @@ fn step(outputs: usize) -> usize {
     outputs.div_ceil(64) | 1
 }
 
-/// About normal numbers in codes; large weights repeat a part of them.
-fn float8_weight(
+/// About normal numbers in codes, and those of every so many rows; large weights repeat a part of them.
+pub(crate) fn float8_weight(
     device: &CudaDevice,
     (rows, cols): (usize, usize),
     block: [usize; 2],
-    seed: u64,
+    (seed, step): (u64, usize),
 ) -> (Weight, Vec<f32>) {
-    let part: Vec<u8> = normals((rows * cols).min(1 << 18), seed)
+    let part: Vec<u8> = normals((rows * cols).min(PART), seed)
         .into_iter()
         .map(|number| float8::encode(number * 60.0))
         .collect();
@@ -70,7 +73,7 @@ fn float8_weight(
             scales: scales.collect(),
         }),
     };
-    let some = (0..rows).step_by(step(rows)).flat_map(|row| host.row(row));
+    let some = (0..rows).step_by(step).flat_map(|row| host.row(row));
     let numbers = some.collect();
     (device.load_weight(host).expect("a weight"), numbers)
 }
@@ -84,7 +87,7 @@ pub(crate) fn check(device: &CudaDevice) -> bool {
             well &= agrees(device, (outputs, inputs), block, &counts);
         }
     }
-    well
+    handed::check(device) && well
 }
 
 /// The same of one weight and some row counts.
@@ -95,7 +98,7 @@ pub(crate) fn agrees(
     counts: &[usize],
 ) -> bool {
     let mut well = true;
-    let (weight, numbers) = float8_weight(device, (outputs, inputs), block, 5);
+    let (weight, numbers) = float8_weight(device, (outputs, inputs), block, (5, step(outputs)));
     for line in device.describe_float8_products(outputs, inputs) {
         println!("    {line}");
     }
@@ -128,7 +131,7 @@ fn timed(device: &CudaDevice, name: &str, shape: (usize, usize), block: [usize; 
     let began = std::time::Instant::now();
     let copies = (TURNS / (outputs * inputs)).clamp(1, 16);
     let weights: Vec<Weight> = (0..copies)
-        .map(|i| float8_weight(device, shape, block, i as u64).0)
+        .map(|i| float8_weight(device, shape, block, (i as u64, outputs)).0)
         .collect();
     println!(
         "{name} {outputs}×{inputs}, {copies} weights loaded in {:.2} s",

@@ -5,7 +5,7 @@ mod replay;
 
 use cuda::CudaDevice;
 use ops::{
-    Activation, Device as _, GatedLinear, HeadNorm, Heads, KvCache, LateLinear, LateNorm, Linear,
+    Activation, Device as _, Form, GatedLinear, HeadNorm, Heads, Inputs, KvCache, LateNorm, Linear,
     LinearAddNorm, NormState, OpError, RaggedBatch, RopeAttend, RopeStoreKv, Weight, WeightFormat,
 };
 use tensor::DType;
@@ -189,15 +189,19 @@ impl Step {
         }
     }
 
-    /// Ends a layer with a product: onto the residual, through a norm, to what `readers` multiply.
+    /// Ends a layer with a product of what attention mixed, or of gated rows in some form: onto the residual, through a
+    /// norm, to what `readers` multiply.
     fn onward(
         &mut self,
         device: &CudaDevice,
         weight: &Weight,
         readers: &[Weight],
-        mixed: bool,
+        inputs: Option<Form>,
     ) -> Result<NormState, OpError> {
-        let x = if mixed { &self.mixed } else { &self.inner };
+        let (x, inputs) = match inputs {
+            None => (&self.mixed, Inputs::Plain),
+            Some(form) => (&self.inner, form.into()),
+        };
         device.kernels().linear_add_norm(LinearAddNorm {
             product: Linear {
                 x: x.view(),
@@ -205,6 +209,7 @@ impl Step {
                 bias: None,
                 out: self.delta.view_mut(),
             },
+            inputs,
             residual: self.residual.view_mut(),
             weight: self.norm.view(),
             eps: EPS,
@@ -228,15 +233,7 @@ impl Step {
             bias: dims.bias.then(|| layer.bias.view()),
             out: self.qkv.view_mut(),
         };
-        let late = (self.state == NormState::Late).then(|| LateNorm {
-            squares: self.squares.view(),
-            width: dims.hidden,
-            eps: EPS,
-        });
-        match late {
-            Some(norm) => kernels.late_linear(LateLinear { product, norm })?,
-            None => kernels.linear(product)?,
-        }
+        inputs(self.state, &self.squares, dims.hidden).multiply(kernels, product)?;
         let (query, kv) = self.qkv.view_mut().split_columns(heads.query_width());
         let (key, value) = kv.split_columns(heads.kv_width());
         let norm = || {
@@ -273,25 +270,34 @@ impl Step {
             sinks: None,
             out: self.mixed.view_mut(),
         })?;
-        let state = self.onward(device, &layer.output, &layer.gate_up, true)?;
-        let norm = (state == NormState::Late).then(|| LateNorm {
-            squares: self.squares.view(),
-            width: dims.hidden,
-            eps: EPS,
-        });
-        kernels.gated_linear(GatedLinear {
+        let state = self.onward(device, &layer.output, &layer.gate_up, None)?;
+        let form = kernels.gated_linear(GatedLinear {
             product: Linear {
                 x: self.hidden.view(),
                 weight: &layer.gate_up[0],
                 bias: None,
                 out: self.wide.view_mut(),
             },
-            norm,
+            inputs: inputs(state, &self.squares, dims.hidden),
             activation: Activation::Silu,
             out: self.inner.view_mut(),
+            readers: std::slice::from_ref(&layer.down),
         })?;
-        self.state = self.onward(device, &layer.down, &layer.qkv, false)?;
+        self.state = self.onward(device, &layer.down, &layer.qkv, Some(form))?;
         Ok(())
+    }
+}
+
+/// Normalised rows as a product takes them.
+fn inputs(state: NormState, squares: &Matrix, width: usize) -> Inputs<'_> {
+    match state {
+        NormState::Done => Inputs::Plain,
+        NormState::Packed => Inputs::Packed,
+        NormState::Late => Inputs::Late(LateNorm {
+            squares: squares.view(),
+            width,
+            eps: EPS,
+        }),
     }
 }
 
@@ -313,9 +319,7 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
 /// Steps of the first model with weights of one byte, over a cache as the device was opened for.
 pub(crate) fn narrow(device: &CudaDevice) -> bool {
     let dims = &MODELS[0];
-    let layers: Vec<Layer> = (0..MEASURED as u64)
-        .map(|i| Layer::narrow(device, dims, i))
-        .collect();
+    let layers = dims.narrow_layers(device);
     for (rows, length) in [&FEW[..], &MANY].concat() {
         measure(device, dims, &layers, rows, length);
     }
@@ -345,6 +349,20 @@ pub(crate) fn kernels(device: &CudaDevice) -> bool {
         let mut steps = [FEW[0], FEW[4]].into_iter().chain(MANY);
         steps.all(|step| by_kernel(device, dims, &layers, step, 1))
     })
+}
+
+/// The same with weights of one byte, over a cache as the device was opened for.
+pub(crate) fn narrow_kernels(device: &CudaDevice) -> bool {
+    let dims = &MODELS[0];
+    let layers = dims.narrow_layers(device);
+    for (outputs, inputs) in dims.shapes() {
+        println!("products of {outputs} × {inputs}");
+        for line in device.describe_float8_products(outputs, inputs) {
+            println!("    {line}");
+        }
+    }
+    let mut steps = MANY.into_iter().filter(|&(rows, _)| rows > 32);
+    steps.all(|step| by_kernel(device, dims, &layers, step, 1))
 }
 
 /// The same of prompts, whole and the second half of twice as long ones, against the time that multiplying takes.
@@ -399,6 +417,13 @@ impl Dims {
     fn layers(&self, device: &CudaDevice) -> Vec<Layer> {
         (0..MEASURED as u64)
             .map(|i| Layer::new(device, self, i))
+            .collect()
+    }
+
+    /// The same with weights of one byte.
+    fn narrow_layers(&self, device: &CudaDevice) -> Vec<Layer> {
+        (0..MEASURED as u64)
+            .map(|i| Layer::narrow(device, self, i))
             .collect()
     }
 }

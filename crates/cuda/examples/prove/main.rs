@@ -16,6 +16,7 @@ mod decode;
 mod firsts;
 mod float8;
 mod graphs;
+mod handed;
 mod layers;
 mod narrow;
 mod products;
@@ -33,7 +34,7 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 22] = [
+const PARTS: [(&str, Part); 23] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -53,6 +54,7 @@ const PARTS: [(&str, Part); 22] = [
     ("prompts", layers::prompts),
     ("fp8-layers", layers::narrow),
     ("kernels", layers::kernels),
+    ("fp8-kernels", layers::narrow_kernels),
     ("ways", ways::run),
     ("gates", ways::gates),
     ("profile", profile::run),
@@ -65,7 +67,7 @@ fn step_tokens(parts: &[(&str, Part)]) -> usize {
         8
     } else if any(&["prompts"]) {
         8192
-    } else if any(&["fp8-layers", "gates"]) {
+    } else if any(&["fp8-layers", "fp8-kernels", "gates"]) {
         256
     } else {
         2048

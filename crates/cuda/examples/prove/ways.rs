@@ -1,7 +1,7 @@
 //! Every way of our own products: right, and how fast beside cuBLASLt. To be run with `--library-products`.
 
 use cuda::CudaDevice;
-use ops::{Activation, Device as _, GatedActivation, GatedLinear, Linear, Weight};
+use ops::{Activation, Device as _, GatedActivation, GatedLinear, Inputs, Linear, Weight};
 use tensor::DType;
 
 use crate::bench::{Matrix, distance, linear, sync, time, weight};
@@ -166,9 +166,10 @@ fn gate(
             bias,
             out: room.view_mut(),
         },
-        norm: None,
+        inputs: Inputs::Plain,
         activation,
         out: found.view_mut(),
+        readers: &[],
     };
     kernels.gated_linear(whole).expect("a gated product");
     let product = Linear {

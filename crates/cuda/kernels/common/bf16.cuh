@@ -11,12 +11,18 @@ struct alignas(16) Bf16x8 {
     __nv_bfloat162 pairs[4];
 };
 
+// By way of a type of the compiler's own: a struct would be copied by fours of bytes.
 __device__ __forceinline__ Bf16x8 load8(const bf16* address) {
-    return *reinterpret_cast<const Bf16x8*>(address);
+    const uint4 words = *reinterpret_cast<const uint4*>(address);
+    Bf16x8 value;
+    memcpy(&value, &words, sizeof value);
+    return value;
 }
 
 __device__ __forceinline__ void store8(bf16* address, const Bf16x8& value) {
-    *reinterpret_cast<Bf16x8*>(address) = value;
+    uint4 words;
+    memcpy(&words, &value, sizeof words);
+    *reinterpret_cast<uint4*>(address) = words;
 }
 
 // Sixteen bytes in one access, whatever the compiler knows about the address.

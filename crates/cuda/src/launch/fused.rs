@@ -1,7 +1,8 @@
 //! Ops that one product does whole, where that is faster; else they are done one after the other.
 
 use ops::{
-    Activation, GatedLinear, LateLinear, LateNorm, LinearAddNorm, NormState, OpError, Weight,
+    Activation, Form, GatedLinear, Inputs, LateLinear, LateNorm, LinearAddNorm, NormState, OpError,
+    Weight,
 };
 use tensor::DType;
 
@@ -57,7 +58,12 @@ impl CudaDevice {
             .unwrap_or(Err(OpError::NotTaken { op: "late_linear" }))
     }
 
-    pub(crate) fn run_gated_linear(&self, op: GatedLinear<'_>) -> Result<(), OpError> {
+    pub(crate) fn run_gated_linear(&self, op: GatedLinear<'_>) -> Result<Form, OpError> {
+        let norm = match op.inputs {
+            Inputs::Plain => None,
+            Inputs::Late(norm) => Some(norm),
+            Inputs::Packed => return self.run_gates(op),
+        };
         let weight = op.product.weight;
         let product = Product {
             x: op.product.x,
@@ -71,12 +77,15 @@ impl CudaDevice {
             && product.rows_are_pieces()
             && product.out.dtype() == DType::BF16;
         let fused = if fits {
-            self.fuse(&product, weight, (op.norm, &ending))
+            self.fuse(&product, weight, (norm, &ending))
         } else {
             None
         };
         let out = product.out;
-        fused.unwrap_or_else(|| GatedLinear { out, ..op }.compose(self))
+        match fused {
+            Some(ran) => ran.map(|()| Form::Plain),
+            None => self.run_gates(GatedLinear { out, ..op }),
+        }
     }
 
     pub(crate) fn run_linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
@@ -90,13 +99,14 @@ impl CudaDevice {
         };
         // Readers take the sums by 16-byte pieces, as this product takes its inputs.
         let out_at = (product.out.address() as u64, product.out.stride());
-        let fits = product.rows_are_pieces()
+        let fits = matches!(op.inputs, Inputs::Plain)
+            && product.rows_are_pieces()
             && are_pieces(product.out.cols(), &[out_at])
             && op.residual.dtype() == DType::BF16
             && op.weight.dtype() == DType::F32;
         if !(read_late && fits) {
             let out = product.out;
-            return LinearAddNorm { out, ..op }.compose(self);
+            return self.run_norm(LinearAddNorm { out, ..op });
         }
         let ending = Ending::Onward(Onward {
             residual: op.residual,

@@ -6,6 +6,7 @@ mod fused;
 pub(crate) mod gather;
 mod logits;
 mod norm;
+mod packed;
 mod rope;
 pub(crate) mod sample;
 

@@ -50,10 +50,17 @@ pub(crate) struct Scaled {
     pub(crate) x: u64,
     /// Codes of a row, of the inputs and of the weight.
     pub(crate) inputs: usize,
-    /// Scales of the inputs and of the weight.
-    pub(crate) scales: [u64; 2],
-    /// True: a scale for 128 inputs of a row, and for 128 × 128 of the weight. False: one for a row of either.
-    pub(crate) grouped: bool,
+    /// None: sums of codes are the results.
+    pub(crate) scales: Option<Scales>,
+}
+
+/// Scales of the inputs and of the weight, where they are.
+#[derive(Clone, Copy)]
+pub(crate) enum Scales {
+    /// One for a row of either.
+    Rows([u64; 2]),
+    /// One for 128 inputs of a row, and for 128 × 128 of the weight.
+    Groups([u64; 2]),
 }
 
 /// Descriptions of one product, destroyed with it.
@@ -128,7 +135,7 @@ impl Descriptors {
                 check(made, "describing a matrix")
             };
             if let Some(scaled) = scaled {
-                all.set_scales(scaled)?;
+                all.set_scales(scaled.scales)?;
             }
             layout(&mut all.weight, factor, inner, outer, inner)?;
             layout(&mut all.x, factor, inner, rows, stride)?;
@@ -138,24 +145,35 @@ impl Descriptors {
     }
 
     /// The weight is the library's first factor, the inputs its second.
-    fn set_scales(&self, scaled: &Scaled) -> Result<(), DeviceError> {
+    fn set_scales(&self, scales: Option<Scales>) -> Result<(), DeviceError> {
         use lt::cublasLtMatmulDescAttributes_t as Attribute;
         use lt::cublasLtMatmulMatrixScale_t as Mode;
-        let [inputs, weight] = if scaled.grouped {
-            [
-                Mode::CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
-                Mode::CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F,
-            ]
-        } else {
-            [Mode::CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F; 2]
+        if !matches!(scales, Some(Scales::Groups(_))) {
+            // Sums stay in the tensor cores: what that loses is a tenth of what rounding the inputs does.
+            let fast = 1i8;
+            // SAFETY: the attribute's type.
+            unsafe { self.set(Attribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast) }?;
+        }
+        let ([inputs, weight], [of_inputs, of_weight]) = match scales {
+            None => return Ok(()),
+            Some(Scales::Rows(scales)) => (
+                [Mode::CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F; 2],
+                scales,
+            ),
+            Some(Scales::Groups(scales)) => (
+                [
+                    Mode::CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
+                    Mode::CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F,
+                ],
+                scales,
+            ),
         };
         // SAFETY: modes are of the attributes' type, and pointers are 64 bits.
         unsafe {
             self.set(Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &weight)?;
             self.set(Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &inputs)?;
-            let [inputs, weight] = &scaled.scales;
-            self.set(Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, weight)?;
-            self.set(Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, inputs)
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &of_weight)?;
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &of_inputs)
         }
     }
 

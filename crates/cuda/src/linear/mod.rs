@@ -33,7 +33,7 @@ use float8::Float8Kernels;
 use shape::{MOST_WIDE, Shape};
 use stream::Stream;
 
-pub(crate) use float8::{Float8Weight, SEGMENT, ScaleGrid, Scales};
+pub(crate) use float8::{Float8Weight, Lacking, PackedRows, SEGMENT, ScaleGrid, Scales, Source};
 pub(crate) use stream::Variant;
 pub(crate) use surroundings::{Ending, Onward, Surroundings, Told};
 

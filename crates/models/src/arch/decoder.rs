@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use checkpoint::WeightSource;
-use ops::{Device, Kernels, OpError, Weight};
+use ops::{Device, Inputs, Kernels, OpError, Weight};
 use tensor::{Buffer, DType, Scratch, View, ViewMut};
 
 use crate::layer::{Attention, Embedding, GatedMlp, Norm, NormedView, Onward, Projection, Stream};
@@ -204,7 +204,7 @@ impl Model for Decoder {
             Some(head) => {
                 let x = NormedView {
                     values: rows,
-                    late: None,
+                    inputs: Inputs::Plain,
                 };
                 head.forward(kernels, x, logits)
             }

@@ -1,4 +1,4 @@
-use ops::{GatherRows, Heads, OpError, RopeAttend, RopeStoreKv, Weight};
+use ops::{GatherRows, Heads, Inputs, OpError, RopeAttend, RopeStoreKv, Weight};
 use tensor::{Scope, View, ViewMut};
 
 use crate::layer::{Norm, Normed, Onward, Projection, Stream};
@@ -57,7 +57,7 @@ impl Attention {
         let scope = step.scratch.scope();
         let mixed = self.mix(step, rope, &stream.normed, &scope)?;
         self.output
-            .forward_onward(step.kernels, mixed, stream, onward)
+            .forward_onward(step.kernels, (mixed, Inputs::Plain), stream, onward)
     }
 
     /// As `forward`, where only the tokens at these places go on, in a stream of their own.
@@ -77,8 +77,9 @@ impl Attention {
             indices: places,
             out: wanted.reborrow(),
         })?;
+        let wanted = (wanted.view(), Inputs::Plain);
         self.output
-            .forward_onward(step.kernels, wanted.view(), stream, onward)
+            .forward_onward(step.kernels, wanted, stream, onward)
     }
 
     /// Stores keys and values; nobody goes on.

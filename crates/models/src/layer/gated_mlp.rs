@@ -41,15 +41,16 @@ impl GatedMlp {
         let (tokens, width) = (stream.tokens(), self.gate_up.width());
         let gate_up = scope.matrix(tokens, width, step.dtype);
         let mut inner = scope.matrix(tokens, width / 2, step.dtype);
-        self.gate_up.forward_gated(
+        let form = self.gate_up.forward_gated(
             step.kernels,
             stream.normed.view(),
             self.activation,
             gate_up,
-            inner.reborrow(),
+            (inner.reborrow(), self.down.weights()),
         )?;
+        let inner = (inner.view(), form.into());
         self.down
-            .forward_onward(step.kernels, inner.view(), stream, onward)
+            .forward_onward(step.kernels, inner, stream, onward)
     }
 
     /// What reads normalised rows.

@@ -1,19 +1,20 @@
-use ops::{LateNorm, NormState};
+use ops::{Inputs, LateNorm, NormState};
 use tensor::{DType, Scope, View, ViewMut};
 
-/// Normalised activations, or nearly so: see [`LateNorm`].
+/// Normalised activations, or nearly so: see [`NormState`].
 pub(crate) struct Normed<'a> {
     pub(crate) values: ViewMut<'a>,
     pub(crate) squares: ViewMut<'a>,
-    /// What keeps the root away from zero, while rows lack their factor.
-    late: Option<f32>,
+    state: NormState,
+    /// What keeps the root away from zero.
+    eps: f32,
 }
 
 /// The same, to be read.
 #[derive(Clone, Copy)]
 pub(crate) struct NormedView<'a> {
     pub(crate) values: View<'a>,
-    pub(crate) late: Option<LateNorm<'a>>,
+    pub(crate) inputs: Inputs<'a>,
 }
 
 impl<'a> Normed<'a> {
@@ -22,22 +23,27 @@ impl<'a> Normed<'a> {
         Self {
             squares: scope.matrix(values.rows(), parts, DType::F32),
             values,
-            late: None,
+            state: NormState::Done,
+            eps: 0.0,
         }
     }
 
     pub(crate) fn set(&mut self, state: NormState, eps: f32) {
-        self.late = (state == NormState::Late).then_some(eps);
+        (self.state, self.eps) = (state, eps);
     }
 
     pub(crate) fn view(&self) -> NormedView<'_> {
         NormedView {
             values: self.values.view(),
-            late: self.late.map(|eps| LateNorm {
-                squares: self.squares.view(),
-                width: self.values.cols(),
-                eps,
-            }),
+            inputs: match self.state {
+                NormState::Done => Inputs::Plain,
+                NormState::Late => Inputs::Late(LateNorm {
+                    squares: self.squares.view(),
+                    width: self.values.cols(),
+                    eps: self.eps,
+                }),
+                NormState::Packed => Inputs::Packed,
+            },
         }
     }
 }

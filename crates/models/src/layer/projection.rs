@@ -1,6 +1,6 @@
 use ops::{
-    Activation, GatedActivation, GatedLinear, Kernels, LateLinear, Linear, LinearAddNorm, OpError,
-    Weight,
+    Activation, Form, GatedActivation, GatedLinear, Inputs, Kernels, Linear, LinearAddNorm,
+    OpError, Weight,
 };
 use tensor::{Buffer, View, ViewMut};
 
@@ -61,23 +61,21 @@ impl Projection {
                 bias: bias.map(|bias| bias.columns(columns.clone())),
                 out: out.reborrow().columns(columns),
             };
-            match x.late {
-                Some(norm) => kernels.late_linear(LateLinear { product, norm })?,
-                None => kernels.linear(product)?,
-            }
+            x.inputs.multiply(kernels, product)?;
         }
         Ok(())
     }
 
-    /// activation(gate) · up, where the projection gives gate and up; they may stay behind in `gate_up`.
+    /// activation(gate) · up, where the projection gives gate and up; they may stay behind in `gate_up`. Says in what form
+    /// results are, which only `readers` multiply.
     pub(crate) fn forward_gated(
         &self,
         kernels: &dyn Kernels,
         x: NormedView<'_>,
         activation: Activation,
         mut gate_up: ViewMut<'_>,
-        out: ViewMut<'_>,
-    ) -> Result<(), OpError> {
+        (out, readers): (ViewMut<'_>, &[Weight]),
+    ) -> Result<Form, OpError> {
         if let [weight] = self.weights.as_slice() {
             return kernels.gated_linear(GatedLinear {
                 product: Linear {
@@ -86,9 +84,10 @@ impl Projection {
                     bias: self.bias(x.values),
                     out: gate_up,
                 },
-                norm: x.late,
+                inputs: x.inputs,
                 activation,
                 out,
+                readers,
             });
         }
         self.forward(kernels, x, gate_up.reborrow())?;
@@ -96,14 +95,15 @@ impl Projection {
             gate_up: gate_up.view(),
             activation,
             out,
-        })
+        })?;
+        Ok(Form::Plain)
     }
 
     /// Adds the results to the residual and normalises the sum.
     pub(crate) fn forward_onward(
         &self,
         kernels: &dyn Kernels,
-        x: View<'_>,
+        (x, inputs): (View<'_>, Inputs<'_>),
         stream: &mut Stream<'_>,
         onward: Onward<'_>,
     ) -> Result<(), OpError> {
@@ -118,6 +118,7 @@ impl Projection {
                 bias: self.bias(x),
                 out: stream.delta.reborrow(),
             },
+            inputs,
             residual: stream.residual.reborrow(),
             weight: norm.weight(),
             eps: norm.eps(),

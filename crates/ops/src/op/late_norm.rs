@@ -1,6 +1,6 @@
 use tensor::{DType, View, ViewMut};
 
-use super::{AddRmsNorm, dims, dims_mut, shape, typed};
+use super::{AddRmsNorm, Form, Inputs, dims, dims_mut, shape, typed};
 use crate::{Activation, GatedActivation, Kernels, Linear, OpError, Weight};
 
 /// What rows still lack of a root-mean-square normalisation: row r is to be multiplied by
@@ -21,7 +21,7 @@ impl LateNorm<'_> {
     /// Columns that share one sum of squares.
     pub const PART: usize = 16;
 
-    fn check(&self, op: &'static str, rows: usize) -> Result<(), OpError> {
+    pub(super) fn check(&self, op: &'static str, rows: usize) -> Result<(), OpError> {
         typed(op, "squares", self.squares.dtype(), DType::F32)?;
         let parts = self.width.div_ceil(Self::PART);
         shape(op, "squares", dims(&self.squares), (rows, parts))
@@ -44,6 +44,8 @@ pub enum NormState {
     Done,
     /// Rows lack their factor: see [`LateNorm`].
     Late,
+    /// Rows are normalised, in a form of the device's own: see [`Form::Packed`].
+    Packed,
 }
 
 /// A product whose inputs lack the factor of their normalisation.
@@ -64,16 +66,19 @@ impl LateLinear<'_> {
 
 /// out = activation(gate) · up of a product that gives gate and up side by side.
 ///
-/// A device may leave the product's own destination as it was.
+/// A device may leave the product's own destination as it was. It may also leave `out` packed, if all that reads it are
+/// products with `readers`.
 pub struct GatedLinear<'a> {
     /// The product, into room for gate and up.
     pub product: Linear<'a>,
-    /// What its inputs lack.
-    pub norm: Option<LateNorm<'a>>,
+    /// What its inputs are like.
+    pub inputs: Inputs<'a>,
     /// Which curve.
     pub activation: Activation,
     /// `[tokens, width]`: results.
     pub out: ViewMut<'a>,
+    /// Weights that `out` is multiplied with; none when it is read by something else.
+    pub readers: &'a [Weight],
 }
 
 impl GatedLinear<'_> {
@@ -81,42 +86,37 @@ impl GatedLinear<'_> {
     pub fn check(&self) -> Result<(), OpError> {
         self.product.check()?;
         let rows = self.product.x.rows();
-        if let Some(norm) = &self.norm {
-            norm.check("gated_linear", rows)?;
-        }
+        self.inputs.check("gated_linear", rows)?;
         let width = self.product.weight.rows() / 2;
         shape("gated_linear", "out", dims_mut(&self.out), (rows, width))
     }
 
     /// Runs the two ops that it stands for.
-    pub fn compose<K: Kernels + ?Sized>(self, kernels: &K) -> Result<(), OpError> {
+    pub fn compose<K: Kernels + ?Sized>(self, kernels: &K) -> Result<Form, OpError> {
         let mut product = self.product;
         let first = Linear {
             out: product.out.reborrow(),
             ..product
         };
-        match self.norm {
-            Some(norm) => kernels.late_linear(LateLinear {
-                product: first,
-                norm,
-            })?,
-            None => kernels.linear(first)?,
-        }
+        self.inputs.multiply(kernels, first)?;
         kernels.gated_activation(GatedActivation {
             gate_up: product.out.view(),
             activation: self.activation,
             out: self.out,
-        })
+        })?;
+        Ok(Form::Plain)
     }
 }
 
 /// residual = product + residual; out = normalise(residual) · weight.
 ///
-/// A device may leave the product's own destination as it was. It may also leave out the factor of each row, if all that
-/// reads `out` are products with `readers`: then it fills `squares`.
+/// A device may leave the product's own destination as it was. If all that reads `out` are products with `readers`, it may
+/// also leave out the factor of each row, then it fills `squares`; or leave `out` packed.
 pub struct LinearAddNorm<'a> {
     /// The product, into room of the residual's shape.
     pub product: Linear<'a>,
+    /// What its inputs are like.
+    pub inputs: Inputs<'a>,
     /// `[tokens, hidden]`: the running sum.
     pub residual: ViewMut<'a>,
     /// `[1, hidden]`: one factor a column.
@@ -136,6 +136,7 @@ impl LinearAddNorm<'_> {
     pub fn check(&self) -> Result<(), OpError> {
         let op = "linear_add_norm";
         self.product.check()?;
+        self.inputs.check(op, self.product.x.rows())?;
         let sums = dims_mut(&self.product.out);
         shape(op, "residual", dims_mut(&self.residual), sums)?;
         shape(op, "weight", dims(&self.weight), (1, sums.1))?;
@@ -148,10 +149,11 @@ impl LinearAddNorm<'_> {
     /// Runs the two ops that it stands for.
     pub fn compose<K: Kernels + ?Sized>(self, kernels: &K) -> Result<NormState, OpError> {
         let mut product = self.product;
-        kernels.linear(Linear {
+        let first = Linear {
             out: product.out.reborrow(),
             ..product
-        })?;
+        };
+        self.inputs.multiply(kernels, first)?;
         kernels.add_rms_norm(AddRmsNorm {
             x: product.out.view(),
             residual: self.residual,

@@ -1,9 +1,11 @@
 //! Which way a product goes: all are timed when a weight of a new shape is loaded.
 
 use ops::DeviceError;
+use tensor::DType;
 
-use super::{Choice, Float8Weight, MOST_ROUNDED, Way};
+use super::{Choice, Float8Weight, MOST_ROUNDED, Scaling, Way};
 use crate::device::ProductChoice;
+use crate::linear::blas::Algorithm;
 use crate::linear::timing::{Bench, Between, SEED, TimedWay, others};
 use crate::linear::{Product, Products, Shape, locked};
 use crate::memory::allocate;
@@ -111,14 +113,16 @@ impl Products {
     ) -> Result<Choice, DeviceError> {
         let variants = self.float8.variants(product.x.rows(), bench.weights[0]);
         let streams: Vec<Way> = variants.into_iter().map(Way::Stream).collect();
-        let algorithms = self.rounded_candidates(product, bench.weights[0], CANDIDATES)?;
+        let candidates =
+            |scaling| self.code_candidates(product, bench.weights[0], (CANDIDATES, scaling));
+        let algorithms = candidates(Scaling::Whole)?;
         let rounded: Vec<Way> = algorithms.into_iter().map(Way::Rounded).collect();
         let kinds = match self.choice {
             ProductChoice::Own if !streams.is_empty() => [streams, Vec::new(), Vec::new()],
             ProductChoice::Library if !rounded.is_empty() => [Vec::new(), rounded, Vec::new()],
             _ => [streams, rounded, vec![Way::Widened]],
         };
-        let mut times = [f32::INFINITY; 3];
+        let mut times = [f32::INFINITY; 4];
         let mut fastest = None;
         for (time, ways) in times.iter_mut().zip(kinds) {
             // Ours does the work of a small kernel too.
@@ -132,14 +136,39 @@ impl Products {
             *time = shortest;
             let price = match way {
                 Way::Rounded(_) => shortest * ROUNDING,
-                Way::Stream(_) | Way::Widened => shortest,
+                Way::Stream(_) | Way::Bare(_) | Way::Widened => shortest,
             };
             if fastest.is_none_or(|(best, _)| price < best) {
                 fastest = Some((price, way));
             }
         }
         let (_, way) = fastest.ok_or_else(|| Shape::of(product).impossible())?;
-        Ok(Choice { way, times })
+        let mut bare = None;
+        if matches!(way, Way::Rounded(_)) {
+            (times[3], bare) = self.fastest_bare(product, bench)?;
+        }
+        let bare = bare.filter(|_| times[3] < times[1]);
+        Ok(Choice { way, bare, times })
+    }
+
+    /// The library's way to sums of codes, where scales are of rows and nothing is to be added to results.
+    fn fastest_bare(
+        &self,
+        product: &mut Product<'_>,
+        bench: &Bench<'_, Float8Weight>,
+    ) -> Result<(f32, Option<Algorithm>), DeviceError> {
+        let weight = bench.weights[0];
+        let none = (f32::INFINITY, None);
+        if weight.is_grouped() || product.bias.is_some() || product.out.dtype() == DType::F32 {
+            return Ok(none);
+        }
+        let algorithms = self.code_candidates(product, weight, (CANDIDATES, Scaling::Bare))?;
+        let ways = algorithms.into_iter().map(Way::Bare);
+        let found = self.shortest(product, bench, ways, Between::Neighbour)?;
+        Ok(match found {
+            Some((time, Way::Bare(algorithm))) => (time, Some(algorithm)),
+            _ => none,
+        })
     }
 
     /// How products of a weight are computed, one line a row count; for people.
@@ -152,13 +181,13 @@ impl Products {
             let kind = if kind.grouped { "128×128" } else { "a row" };
             let how = match choice.way {
                 Way::Stream(variant) => format!("{variant:?}"),
-                Way::Rounded(_) => "cuBLASLt, rounded".into(),
+                Way::Rounded(_) | Way::Bare(_) => "cuBLASLt, rounded".into(),
                 Way::Widened => "cuBLASLt, widened".into(),
             };
-            let [own, rounded, widened] = choice.times.map(|time| 1e3 * time);
+            let [own, rounded, widened, bare] = choice.times.map(|time| 1e3 * time);
             let rows = shape.bucket;
             format!(
-                "{rows:5} rows, scales {kind}: own {own:8.1} µs, rounded {rounded:8.1} µs, widened {widened:8.1} µs, {how}"
+                "{rows:5} rows, scales {kind}: own {own:8.1} µs, rounded {rounded:8.1} µs, without scales {bare:8.1} µs, widened {widened:8.1} µs, {how}"
             )
         })
         .collect()

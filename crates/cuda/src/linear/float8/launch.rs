@@ -6,7 +6,7 @@ use ops::{DeviceError, LateNorm};
 use tensor::{Buffer, DType, View, ViewMut};
 
 use super::weight::{Scales, padded};
-use super::{Float8Weight, Room, SEGMENT};
+use super::{Float8Weight, SEGMENT};
 use crate::launch::{Grid, launch};
 use crate::linear::surroundings::{Ending, Surroundings};
 use crate::linear::team::Team;
@@ -70,19 +70,7 @@ struct WidenParams {
     words: u32,
 }
 
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct RoundParams {
-    x: u64,
-    codes: u64,
-    scales: u64,
-    x_stride: u32,
-    inputs: u32,
-    words: u32,
-    scale_stride: u32,
-}
-
-fn words(inputs: usize) -> u32 {
+pub(super) fn words(inputs: usize) -> u32 {
     (padded(inputs) / 4) as u32
 }
 
@@ -198,28 +186,6 @@ impl Products {
         };
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(&self.context, self.float8.any, grid, &params) }
-    }
-
-    /// Rounds the inputs of a product into the workspace.
-    pub(super) fn round_rows(
-        &self,
-        product: &Product<'_>,
-        weight: &Float8Weight,
-        room: &Room,
-    ) -> Result<(), DeviceError> {
-        let rows = product.x.rows();
-        let params = RoundParams {
-            x: product.x.address() as u64,
-            codes: room.codes.address() as u64,
-            scales: room.scales.address() as u64,
-            x_stride: product.x.stride() as u32,
-            inputs: weight.inputs as u32,
-            words: words(weight.inputs),
-            scale_stride: if weight.is_grouped() { rows as u32 } else { 0 },
-        };
-        let grid = row_grid(rows, weight.inputs);
-        // SAFETY: the struct of the kernel; the workspace has room for so many rows of the weight's inputs.
-        unsafe { launch(&self.context, self.float8.round, grid, &params) }
     }
 
     /// Widens rows of a weight to bf16.

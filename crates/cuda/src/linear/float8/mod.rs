@@ -5,6 +5,7 @@
 
 mod choose;
 mod launch;
+mod pack;
 mod weight;
 
 use std::collections::BTreeMap;
@@ -13,14 +14,16 @@ use std::sync::{Arc, Mutex};
 use ops::DeviceError;
 use tensor::{Buffer, DType};
 
-use super::blas::{Algorithm, Scaled};
+use super::blas::Algorithm;
 use super::team::{Shapes, Team};
 use super::{MOST_WIDE, Product, Products, Shape, locked};
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 
+use pack::{LONGEST, Packers, Scaling};
 use weight::Kind;
 
+pub(crate) use pack::{Lacking, PackedRows, Source};
 pub(crate) use weight::{Float8Weight, ScaleGrid, Scales};
 
 /// Codes that lie together: rows are padded to so many, and scales cover so many at least.
@@ -45,6 +48,8 @@ enum Way {
     Stream(Team),
     /// By cuBLASLt, activations rounded.
     Rounded(Algorithm),
+    /// The same for who scales results himself; no way for others.
+    Bare(Algorithm),
     /// By cuBLASLt, the weight widened to bf16 before.
     Widened,
 }
@@ -53,7 +58,9 @@ enum Way {
 #[derive(Clone, Copy)]
 struct Choice {
     way: Way,
-    times: [f32; 3],
+    /// Where sums of codes are there sooner than results.
+    bare: Option<Algorithm>,
+    times: [f32; 4],
 }
 
 /// Workspaces that products share, as large as the largest weight so far needs.
@@ -72,7 +79,7 @@ pub(crate) struct Float8Kernels {
     arrange: Function,
     invent: Function,
     widen: Function,
-    round: Function,
+    packers: Packers,
     /// Made with the first weight.
     room: Mutex<Option<Arc<Room>>>,
     chosen: Mutex<BTreeMap<(Shape, Kind), Choice>>,
@@ -89,7 +96,7 @@ impl Float8Kernels {
             arrange: modules.find("float8_arrange")?,
             invent: modules.find("float8_invent")?,
             widen: modules.find("float8_widen")?,
-            round: modules.find("float8_round")?,
+            packers: Packers::find(modules)?,
             room: Mutex::default(),
             chosen: Mutex::default(),
             suggested: Mutex::default(),
@@ -146,7 +153,7 @@ impl Products {
             .way
         {
             Way::Stream(variant) => Some(variant),
-            Way::Rounded(_) | Way::Widened => None,
+            Way::Rounded(_) | Way::Bare(_) | Way::Widened => None,
         }
     }
 
@@ -158,7 +165,10 @@ impl Products {
     ) -> Result<(), DeviceError> {
         match way {
             Way::Stream(variant) => self.run_float8_stream(product, weight, *variant),
-            Way::Rounded(algorithm) => self.run_rounded(product, weight, algorithm),
+            Way::Rounded(algorithm) => {
+                self.run_rounded(product, weight, (algorithm, Scaling::Whole))
+            }
+            Way::Bare(algorithm) => self.run_rounded(product, weight, (algorithm, Scaling::Bare)),
             Way::Widened => self.run_widened(product, weight),
         }
     }
@@ -174,26 +184,32 @@ impl Products {
         let way = if let Some(&variant) = variants.first() {
             Way::Stream(variant)
         } else {
-            let suggested = self.rounded_candidates(product, weight, 1)?;
+            let suggested = self.code_candidates(product, weight, (1, Scaling::Whole))?;
             suggested.first().map_or(Way::Widened, |&a| Way::Rounded(a))
         };
-        let times = [f32::INFINITY; 3];
-        locked(&self.float8.chosen).insert(key, Choice { way, times });
+        let untried = Choice {
+            way,
+            bare: None,
+            times: [f32::INFINITY; _],
+        };
+        locked(&self.float8.chosen).insert(key, untried);
         Ok(way)
     }
 
     /// Algorithms of cuBLASLt for rounded activations; none where it does not take the shape or the blocks.
-    fn rounded_candidates(
+    fn code_candidates(
         &self,
         product: &Product<'_>,
         weight: &Float8Weight,
-        most: usize,
+        (most, scaling): (usize, Scaling),
     ) -> Result<Vec<Algorithm>, DeviceError> {
-        let Some(scales) = weight.library_scales() else {
+        if weight.padded() > LONGEST {
+            return Ok(Vec::new());
+        }
+        let room = self.float8_room(weight.padded())?;
+        let Some(scaled) = room.packed(product, weight).scaled(weight, scaling) else {
             return Ok(Vec::new());
         };
-        let room = self.float8_room(weight.padded())?;
-        let scaled = room.scaled(weight, scales);
         // A shape that the library does not take is no failure.
         Ok(self
             .blas
@@ -206,7 +222,7 @@ impl Products {
         &self,
         product: &mut Product<'_>,
         weight: &Float8Weight,
-        algorithm: &Algorithm,
+        how: (&Algorithm, Scaling),
     ) -> Result<(), DeviceError> {
         let rows = product.x.rows();
         let whole = if weight.is_grouped() {
@@ -217,12 +233,9 @@ impl Products {
         if whole > 0 {
             let room = self.float8_room(weight.padded())?;
             let part = product.rows(0..whole);
-            self.round_rows(&part, weight, &room)?;
-            let scales = weight.library_scales();
-            let scaled = room.scaled(weight, scales.expect("there are algorithms only with them"));
-            let codes = weight.codes.address() as u64;
-            self.blas
-                .enqueue_scaled(&part, codes, Some(&scaled), algorithm)?;
+            let packed = room.packed(&part, weight);
+            self.pack(Source::Rows(part.x), &packed)?;
+            self.multiply_codes(&part, weight, &packed, how)?;
         }
         if whole < rows {
             let rest = product.rows(whole..rows);
@@ -291,12 +304,9 @@ impl Products {
 }
 
 impl Room {
-    fn scaled(&self, weight: &Float8Weight, scales: &Buffer) -> Scaled {
-        Scaled {
-            x: self.codes.address() as u64,
-            inputs: weight.padded(),
-            scales: [self.scales.address() as u64, scales.address() as u64],
-            grouped: weight.is_grouped(),
-        }
+    /// Where the inputs of a product are packed.
+    fn packed(&self, product: &Product<'_>, weight: &Float8Weight) -> PackedRows {
+        let shape = (product.x.rows(), weight.inputs);
+        PackedRows::in_room((&self.codes, &self.scales), shape, weight.is_grouped())
     }
 }

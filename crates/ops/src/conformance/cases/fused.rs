@@ -6,8 +6,9 @@ use super::super::bench::{Bench, Twin};
 use super::super::compare::Kind;
 use super::linear::eight_bit_floats;
 use crate::{
-    Activation, AddRmsNorm, GatedActivation, GatedLinear, HostValues, HostWeight, Kernels,
-    LateLinear, LateNorm, Linear, LinearAddNorm, NormState, OpError, Weight, WeightFormat,
+    Activation, AddRmsNorm, Form, GatedActivation, GatedLinear, HostValues, HostWeight, Inputs,
+    Kernels, LateLinear, LateNorm, Linear, LinearAddNorm, NormState, OpError, PackedLinear, Weight,
+    WeightFormat,
 };
 
 /// Tokens, inputs, hidden, outputs of the product behind the norm.
@@ -22,6 +23,13 @@ const SHAPES: [(usize, usize, usize, usize); 9] = [
     (64, 192, 256, 320),
     (70, 128, 192, 64),
 ];
+
+/// The same of cases with one more product behind the gates: devices that round the inputs of many rows may hand them on so.
+const HANDED_ON: [(usize, usize, usize, usize); 3] =
+    [(65, 96, 128, 64), (72, 256, 384, 256), (260, 128, 256, 512)];
+
+/// Outputs of the product behind the gates.
+const LAST: usize = 96;
 
 const EPS: f32 = 1e-6;
 
@@ -64,6 +72,7 @@ struct LayerEnd {
     first: (Weight, Vec<f32>),
     readers: [Weight; 1],
     reader_numbers: Vec<f32>,
+    last: Option<Last>,
     x: Twin,
     biases: Option<[Twin; 2]>,
     norm: Twin,
@@ -76,9 +85,52 @@ struct LayerEnd {
     activation: Activation,
 }
 
+/// The product behind the gates.
+struct Last {
+    weight: [Weight; 1],
+    numbers: Vec<f32>,
+    sums: Twin,
+}
+
+impl Last {
+    fn new(bench: &mut Bench<'_>, tokens: usize, inputs: usize, numbers: Numbers) -> Self {
+        let (weight, numbers) = weight(bench, LAST, inputs, numbers);
+        Self {
+            weight: [weight],
+            numbers,
+            sums: bench.output(tokens, LAST, false),
+        }
+    }
+
+    fn reference(&mut self, gated: &Twin) {
+        Linear {
+            x: gated.host(),
+            weight: &self.weight[0],
+            bias: None,
+            out: self.sums.host_mut(),
+        }
+        .reference(&self.numbers);
+    }
+
+    /// Of gated rows in some form.
+    fn run(&mut self, kernels: &dyn Kernels, gated: &Twin, form: Form) -> Result<(), OpError> {
+        let product = Linear {
+            x: gated.device(),
+            weight: &self.weight[0],
+            bias: None,
+            out: self.sums.device_mut(),
+        };
+        Inputs::from(form).multiply(kernels, product)
+    }
+}
+
 impl LayerEnd {
-    fn new(bench: &mut Bench<'_>, index: usize, numbers: Numbers) -> Self {
-        let (tokens, inputs, hidden, outputs) = SHAPES[index];
+    fn new(
+        bench: &mut Bench<'_>,
+        index: usize,
+        (tokens, inputs, hidden, outputs): (usize, usize, usize, usize),
+        numbers: Numbers,
+    ) -> Self {
         let (reader, reader_numbers) = weight(bench, outputs, hidden, numbers);
         let norm = bench.normals(hidden);
         let parts = hidden.div_ceil(LateNorm::PART);
@@ -86,6 +138,7 @@ impl LayerEnd {
             first: weight(bench, hidden, inputs, numbers),
             readers: [reader],
             reader_numbers,
+            last: None,
             x: bench.activations(tokens, inputs),
             biases: index
                 .is_multiple_of(2)
@@ -132,6 +185,9 @@ impl LayerEnd {
             out: self.gated.host_mut(),
         }
         .reference();
+        if let Some(last) = &mut self.last {
+            last.reference(&self.gated);
+        }
     }
 
     fn end(&mut self, kernels: &dyn Kernels) -> Result<NormState, OpError> {
@@ -143,6 +199,7 @@ impl LayerEnd {
                 bias,
                 out: self.delta.device_mut(),
             },
+            inputs: Inputs::Plain,
             residual: self.residual.device_mut(),
             weight: self.norm.device(),
             eps: EPS,
@@ -152,12 +209,16 @@ impl LayerEnd {
         })
     }
 
-    fn late(&self, state: NormState) -> Option<LateNorm<'_>> {
-        (state == NormState::Late).then(|| LateNorm {
-            squares: self.squares.device(),
-            width: self.normed.device().cols(),
-            eps: EPS,
-        })
+    fn inputs(&self, state: NormState) -> Inputs<'_> {
+        match state {
+            NormState::Done => Inputs::Plain,
+            NormState::Packed => Inputs::Packed,
+            NormState::Late => Inputs::Late(LateNorm {
+                squares: self.squares.device(),
+                width: self.normed.device().cols(),
+                eps: EPS,
+            }),
+        }
     }
 
     /// The reader's product into `out`.
@@ -172,9 +233,10 @@ impl LayerEnd {
 
     fn read(&self, kernels: &dyn Kernels, state: NormState, out: &mut Twin) -> Result<(), OpError> {
         let product = self.product(out);
-        match self.late(state) {
-            Some(norm) => kernels.late_linear(LateLinear { product, norm }),
-            None => kernels.linear(product),
+        match self.inputs(state) {
+            Inputs::Plain => kernels.linear(product),
+            Inputs::Late(norm) => kernels.late_linear(LateLinear { product, norm }),
+            Inputs::Packed => kernels.packed_linear(PackedLinear { product }),
         }
     }
 
@@ -183,47 +245,71 @@ impl LayerEnd {
         kernels: &dyn Kernels,
         state: NormState,
         (room, out): (&mut Twin, &mut Twin),
-    ) -> Result<(), OpError> {
+        readers: &[Weight],
+    ) -> Result<Form, OpError> {
         kernels.gated_linear(GatedLinear {
             product: self.product(room),
-            norm: self.late(state),
+            inputs: self.inputs(state),
             activation: self.activation,
             out: out.device_mut(),
+            readers,
         })
     }
 }
 
-/// `linear_add_norm`, then a product and a gated product of its results.
+/// `linear_add_norm`, then a product and a gated product of its results, and in some cases one more of these.
 pub(super) fn layer_end(bench: &mut Bench<'_>) {
-    layer_ends(bench, Numbers::Plain);
     let supports = |group| bench.device.supports(WeightFormat::Float8 { group });
-    if supports(0) && supports(128) {
-        layer_ends(bench, Numbers::RowScales);
-        layer_ends(bench, Numbers::BlockScales);
+    let narrow = supports(0) && supports(128);
+    let all = [Numbers::Plain, Numbers::RowScales, Numbers::BlockScales];
+    let kinds = if narrow { &all[..] } else { &all[..1] };
+    for &numbers in kinds {
+        for (index, shape) in SHAPES.into_iter().enumerate() {
+            let case = LayerEnd::new(bench, index, shape, numbers);
+            case.compare(bench, numbers);
+        }
+    }
+    for &numbers in kinds {
+        for (index, shape) in HANDED_ON.into_iter().enumerate() {
+            let mut case = LayerEnd::new(bench, index, shape, numbers);
+            case.last = Some(Last::new(bench, shape.0, shape.3 / 2, numbers));
+            case.compare(bench, numbers);
+        }
     }
 }
 
-fn layer_ends(bench: &mut Bench<'_>, numbers: Numbers) {
-    for (index, (tokens, inputs, hidden, outputs)) in SHAPES.into_iter().enumerate() {
-        let mut case = LayerEnd::new(bench, index, numbers);
-        case.reference();
+impl LayerEnd {
+    fn compare(mut self, bench: &mut Bench<'_>, numbers: Numbers) {
+        self.reference();
         let kernels = bench.device.kernels();
-        let ended = case.end(kernels);
+        let ended = self.end(kernels);
         let state = *ended.as_ref().unwrap_or(&NormState::Done);
-        let mut wide = std::mem::replace(&mut case.wide, bench.output(tokens, outputs, false));
+        let rows = |of: &Twin| (of.host().rows(), of.host().cols());
+        let ((tokens, outputs), (_, hidden)) = (rows(&self.wide), rows(&self.normed));
+        let inputs = self.x.host().cols();
+        let mut wide = std::mem::replace(&mut self.wide, bench.output(tokens, outputs, false));
         let mut room = bench.output(tokens, outputs, false);
-        let mut gated = std::mem::replace(&mut case.gated, bench.output(1, 1, false));
-        let read = case.read(kernels, state, &mut wide);
-        let gate = case.gate(kernels, state, (&mut room, &mut gated));
+        let mut gated = std::mem::replace(&mut self.gated, bench.output(1, 1, false));
+        let read = self.read(kernels, state, &mut wide);
+        let gate = self.gate(kernels, state, (&mut room, &mut gated), &[]);
         let (name, kind) = match numbers {
             Numbers::Plain => ("", Kind::Float(bench.activation())),
             Numbers::RowScales => ("fp8 a row ", Kind::Float8),
             Numbers::BlockScales => ("fp8 128×128 ", Kind::Float8),
         };
         let name = format!("{name}{tokens}×{inputs}→{hidden}→{outputs}, norm {state:?}");
-        let ended = ended.map(|_| ());
-        bench.compare("linear_add_norm", &name, kind, &ended, &case.residual);
+        let (ended, gate) = (ended.map(|_| ()), gate.map(|_| ()));
+        bench.compare("linear_add_norm", &name, kind, &ended, &self.residual);
         bench.compare("late_linear", &name, kind, &read, &wide);
         bench.compare("gated_linear", &name, kind, &gate, &gated);
+        let Some(mut last) = self.last.take() else {
+            return;
+        };
+        let mut left = bench.output(tokens, outputs / 2, false);
+        let form = self.gate(kernels, state, (&mut room, &mut left), &last.weight);
+        let ran = form.and_then(|form| last.run(kernels, &left, form).map(|()| form));
+        let form = *ran.as_ref().unwrap_or(&Form::Plain);
+        let name = format!("{name}→{LAST}, gates {form:?}");
+        bench.compare("late_linear", &name, kind, &ran.map(|_| ()), &last.sums);
     }
 }
