@@ -1,8 +1,10 @@
 use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use http::request::Parts;
 use protocol::json::{FromJson, read};
+use serde::de::DeserializeOwned;
 
 use crate::error::{ApiError, NativeError, OpenAiError};
 
@@ -39,6 +41,23 @@ impl<T: FromJson + Send + 'static, S: Send + Sync> FromRequest<S> for OpenAiJson
         }
         let body = body(request, state).await?;
         Ok(Self(parse(body).await?))
+    }
+}
+
+/// The query of a native request.
+pub(crate) struct NativeQuery<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for NativeQuery<T> {
+    type Rejection = NativeError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, NativeError> {
+        let query = Query::from_request_parts(parts, state).await;
+        let Query(query) = query.map_err(|rejection| {
+            let text = rejection.body_text();
+            let (_, why) = text.split_once(": ").unwrap_or(("", &text));
+            ApiError::Invalid(format!("the query cannot be read: {why}"))
+        })?;
+        Ok(Self(query))
     }
 }
 

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use protocol::native::{AbortRequest, FlushCacheQuery};
 
 use crate::error::{ApiError, NativeError};
-use crate::extract::NativeJson;
+use crate::extract::{NativeJson, NativeQuery};
 use crate::state::Shared;
 
 /// The longest that a flush waits for the engine to be idle.
@@ -15,7 +15,7 @@ const MAX_FLUSH_WAIT: f64 = 3600.0;
 /// `/flush_cache`
 pub(crate) async fn flush_cache(
     State(state): State<Shared>,
-    Query(query): Query<FlushCacheQuery>,
+    NativeQuery(query): NativeQuery<FlushCacheQuery>,
 ) -> Response {
     if query.timeout > 0.0 {
         let limit = Duration::from_secs_f64(query.timeout.min(MAX_FLUSH_WAIT));

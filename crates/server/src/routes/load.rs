@@ -1,11 +1,12 @@
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use protocol::native::{Load, LoadsQuery};
 use serde_json::json;
 
 use crate::clock;
+use crate::extract::NativeQuery;
 use crate::metrics::{self, Exposition};
 use crate::state::{self, Shared};
 
@@ -23,7 +24,7 @@ pub(crate) async fn get_load(State(state): State<Shared>) -> Json<Vec<Load>> {
 /// `/v1/loads`
 pub(crate) async fn loads(
     State(state): State<Shared>,
-    Query(query): Query<LoadsQuery>,
+    NativeQuery(query): NativeQuery<LoadsQuery>,
 ) -> Response {
     let figures = figures(&state);
     if query.format.as_deref() == Some("prometheus") {

@@ -338,6 +338,15 @@ async fn a_profile_of_no_number_of_steps_is_refused() {
 }
 
 #[tokio::test]
+async fn a_query_that_cannot_be_read_is_told_as_other_mistakes_are() {
+    let server = start().await;
+    let refused = server.client().get("/flush_cache?timeout=soon").await;
+    assert_eq!(refused.status, 400);
+    let message = "the query cannot be read: timeout: invalid float literal";
+    assert_eq!(refused.json(), json!({"error": {"message": message}}));
+}
+
+#[tokio::test]
 async fn browsers_from_anywhere_may_ask() {
     let server = start().await;
     let response = server.client().send(Method::GET, "/ping", None, "").await;
