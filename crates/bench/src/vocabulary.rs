@@ -98,6 +98,9 @@ impl Vocabulary {
         } else {
             path.to_owned()
         };
+        if path.is_dir() && !file.is_file() {
+            return Err(malformed("the folder has no tokenizer.json".to_owned()));
+        }
         if !file.is_file() {
             return Err(VocabularyError::Missing {
                 name: name.to_owned(),
@@ -291,5 +294,26 @@ impl<'de> Deserialize<'de> for Entries {
             }
         }
         deserializer.deserialize_any(Counter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_tokenizer_is_told_apart_from_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let told = |path: &Path| {
+            let error = Vocabulary::from_path(&path.to_string_lossy()).err();
+            error.expect("no tokenizer").to_string()
+        };
+        let here = told(folder.path());
+        assert!(
+            here.ends_with(": the folder has no tokenizer.json"),
+            "{here}"
+        );
+        let nowhere = told(&folder.path().join("x"));
+        assert!(nowhere.contains("x: no such folder or file"), "{nowhere}");
     }
 }
