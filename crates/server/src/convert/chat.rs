@@ -180,21 +180,11 @@ fn check_messages(messages: &[Map<String, Value>]) -> Result<(), ApiError> {
 
 /// The tools that the template may show.
 fn tools(request: &ChatRequest) -> Result<Option<Value>, ApiError> {
-    let Some(tools) = request.tools.as_ref().filter(|tools| !tools.is_empty()) else {
+    let wanted = may_choose_tools(request.tool_choice.as_ref())?;
+    let given = request.tools.as_ref().filter(|tools| !tools.is_empty());
+    let Some(tools) = given.filter(|_| wanted) else {
         return Ok(None);
     };
-    match request.tool_choice.as_ref().and_then(Value::as_str) {
-        Some("none") => return Ok(None),
-        Some("auto") => {}
-        None if request.tool_choice.is_none() => {}
-        choice => {
-            let required = choice == Some("required");
-            unless_absent([
-                ("tool_choice \"required\"", required),
-                ("tool_choice with a named function", !required),
-            ])?;
-        }
-    }
     for (index, tool) in tools.iter().enumerate() {
         let name = tool
             .get("function")
@@ -208,6 +198,25 @@ fn tools(request: &ChatRequest) -> Result<Option<Value>, ApiError> {
     Ok(Some(Value::Array(
         tools.iter().cloned().map(Value::Object).collect(),
     )))
+}
+
+/// Whether the model may choose tools; that it has to is refused.
+fn may_choose_tools(choice: Option<&Value>) -> Result<bool, ApiError> {
+    let Some(choice) = choice else {
+        return Ok(true);
+    };
+    let named = choice.pointer("/function/name").is_some();
+    unless_absent([
+        ("tool_choice \"required\"", choice == "required"),
+        ("tool_choice with a named function", named),
+    ])?;
+    match choice.as_str() {
+        Some("auto") => Ok(true),
+        Some("none") => Ok(false),
+        _ => Err(ApiError::invalid(
+            "tool_choice: expected auto, none, required or a function with its name",
+        )),
+    }
 }
 
 fn kwargs(request: &mut ChatRequest) -> Map<String, Value> {

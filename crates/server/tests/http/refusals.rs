@@ -273,6 +273,24 @@ async fn bad_chats_are_told_why() {
             "tool_choice \"required\" is not supported by this server.",
         ),
         (
+            chat(json!({"tool_choice": "required"})),
+            "tool_choice \"required\" is not supported by this server.",
+        ),
+        (
+            chat(
+                json!({"tools": tool, "tool_choice": {"type": "function", "function": {"name": "f"}}}),
+            ),
+            "tool_choice with a named function is not supported by this server.",
+        ),
+        (
+            chat(json!({"tools": tool, "tool_choice": "banana"})),
+            "tool_choice: expected auto, none, required or a function with its name",
+        ),
+        (
+            chat(json!({"tool_choice": 5})),
+            "tool_choice: expected auto, none, required or a function with its name",
+        ),
+        (
             chat(json!({"tools": [{"type": "function"}]})),
             "tools[0].function.name: field required",
         ),
