@@ -178,12 +178,16 @@ pub const METRICS: &[Metric] = &[
         ..share("cache_hit_rate", "Cache hit rate", Better::Neither)
     },
     figure("warmup_seconds", "warmup time", "s", Better::Neither),
-    figure(
-        "energy_per_token_j",
-        "Energy per output token (J)",
-        "J",
-        Better::Lower,
-    ),
+    // Some thousandths with a small model.
+    Metric {
+        decimals: 5,
+        ..figure(
+            "energy_per_token_j",
+            "Energy per output token (J)",
+            "J",
+            Better::Lower,
+        )
+    },
     figure("gpu_clock_mhz", "GPU clock (MHz)", "MHz", Better::Neither),
     figure("gpu_power_w", "GPU power (W)", "W", Better::Neither),
     figure(
@@ -238,6 +242,11 @@ pub fn written(name: &str, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_energies_are_told_apart() {
+        assert_eq!(written("energy_per_token_j", 0.01779), "0.01779");
+    }
 
     #[test]
     fn names_and_labels_are_unique() {

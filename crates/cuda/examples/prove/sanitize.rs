@@ -16,6 +16,7 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     attention(device);
     let heads = |query, kv, dim| Heads { query, kv, dim };
     let well = decode::agrees(device, heads(8, 2, 128), &[200, 1, 33], DType::BF16)
+        && decode::agrees(device, heads(8, 2, 128), &[200, 1, 33], DType::F8E4M3)
         && decode::agrees(device, heads(8, 2, 128), &[200, 1], DType::F8E4M3)
         && narrow::agrees(device, heads(4, 1, 128), &[(130, 1), (33, 1)])
         && narrow::agrees(device, heads(4, 1, 64), &[(40, 1)])
