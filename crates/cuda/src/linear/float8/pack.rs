@@ -258,8 +258,12 @@ impl Products {
             return false;
         };
         let chosen = locked(&self.float8.chosen);
-        let choice = chosen.get(&(shape, weight.kind()));
-        choice.is_some_and(|choice| matches!(choice.way, Way::Rounded(_)))
+        let rounds = |shape| {
+            let choice = chosen.get(&(shape, weight.kind()));
+            choice.map(|choice| matches!(choice.way, Way::Rounded(_)))
+        };
+        // Where a bias was foreseen, a product with one must have its algorithm too.
+        rounds(shape) == Some(true) && rounds(shape.biased()) != Some(false)
     }
 
     /// Enqueues a product of rows that were [packed](Self::packing).
@@ -305,7 +309,7 @@ impl Products {
         Ok(rows.lacking(weight))
     }
 
-    /// What was chosen for the shape, or what the library suggests where a bias or the type of results made a difference.
+    /// What was chosen for the shape, or what the library suggests where the type of results made a difference.
     fn packed_algorithm(
         &self,
         product: &Product<'_>,
