@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs what `cargo xtask gpu` built, on a machine with a GPU; each part by itself, so that one that hangs stops nothing.
-# Everything goes to $OUT/all.log when OUT is set; a summary is printed last.
+# Everything goes to $OUT/all.log when OUT is set; a summary is printed last. Ends with 1 when a part did not end well.
 set -u
 cd "$(dirname "$0")"
 out=${OUT:-/tmp/peregrine-gpu}
@@ -33,7 +33,7 @@ check() {
   numbers=$(mktemp -d)
   prove conformance 60 conformance &
   prove attention-check 40 --narrow attention-conformance narrow &
-  prove graphs 30 graphs invariance &
+  prove graphs 60 graphs invariance &
   prove gates 30 --own-products gates &
   part goldens 60 ./gpu_goldens goldens --logits "$numbers" "${libraries[@]}" &
   wait
@@ -47,6 +47,7 @@ sanitize() {
   for tool in memcheck racecheck; do
     part "$tool" 100 compute-sanitizer --print-limit 20000 --tool "$tool" ./prove "${libraries[@]}" --own-products --narrow sanitize &
     part "$tool-fp8" 100 compute-sanitizer --tool "$tool" ./prove "${libraries[@]}" --own-products sanitize-fp8 &
+    part "$tool-gates" 100 compute-sanitizer --tool "$tool" ./prove "${libraries[@]}" --own-products gates &
   done
   wait
   # hazards of kernels that are not the library's
@@ -77,7 +78,7 @@ for word in "$@"; do
     small | attention | decode | products | firsts | few | layers | kernels | prompts) prove "$word" 70 "$word" ;;
     ways) prove ways 40 --library-products ways ;;
     fp8) prove fp8 120 fp8-conformance fp8 ;;
-    fp8-layers) prove fp8-layers 40 --narrow fp8-layers ;;
+    fp8-layers | fp8-kernels) prove "$word" 40 --narrow "$word" ;;
     in-turn) prove in-turn 40 --in-turn layers ;;
     own) prove own 40 --own-products layers ;;
     library) prove library 40 --library-products layers ;;
@@ -88,6 +89,7 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine firsts few layers prompts fp8-layers kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs goldens transformers memcheck memcheck-fp8 racecheck racecheck-fp8 races summary; do
+for log in machine firsts few layers prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs gates goldens transformers memcheck memcheck-fp8 memcheck-gates racecheck racecheck-fp8 racecheck-gates races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done
+! grep -qv "exit   0," "$logs/summary"
