@@ -156,7 +156,8 @@ impl Step {
     }
 }
 
-/// One kernel gives what two give; of one or two rows it is a chain's, which adds up in another order before it rounds.
+/// One kernel gives what two give; of one or two rows with heads of 128 it is a chain's, which adds up in another order
+/// before it rounds.
 pub(crate) fn agrees(device: &CudaDevice, heads: Heads, lengths: &[usize], kv: DType) -> bool {
     let mut step = Step::new(device, heads, lengths, kv, 1);
     step.run(device, 0, true).expect("one kernel");
@@ -165,7 +166,8 @@ pub(crate) fn agrees(device: &CudaDevice, heads: Heads, lengths: &[usize], kv: D
     step.run(device, 0, false).expect("two kernels");
     let error = distance(&one, &step.out.read(device));
     println!("{heads:?} {lengths:?} {kv}: one kernel and two differ by {error:.1e}");
-    error < if lengths.len() > 2 { 1e-6 } else { 2e-3 }
+    let chained = lengths.len() <= 2 && heads.dim == 128;
+    error < if chained { 2e-3 } else { 1e-6 }
 }
 
 pub(crate) fn check(device: &CudaDevice) -> bool {
