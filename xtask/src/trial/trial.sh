@@ -95,6 +95,12 @@ refused() {
     wrong "$item" "serves"
     return
   fi
+  if kill -KILL "${pid[$name]}" 2>/dev/null; then
+    wait "${pid[$name]}"
+    unset "pid[$name]"
+    wrong "$item" "neither serves nor ends: $(last_words "$name")"
+    return
+  fi
   wait "${pid[$name]}"
   code=$?
   unset "pid[$name]"
