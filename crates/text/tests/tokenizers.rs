@@ -177,6 +177,30 @@ fn nothing_is_promised_where_text_may_get_lost() {
 }
 
 #[test]
+fn texts_that_are_rewritten_twice_have_no_fewer_tokens_than_promised() {
+    let mut file: Value = serde_json::from_slice(&shared::tiny_file("smollm_like")).unwrap();
+    let model = file["model"].as_object_mut().unwrap();
+    model["merges"] = json!([]);
+    model.insert("ignore_merges".to_owned(), json!(true));
+    let vocabulary = model["vocab"].as_object_mut().unwrap();
+    vocabulary.retain(|token, _| token == "Ġ" || !token.contains('Ġ'));
+    // Four underlines in the letters of their bytes, and two spaces in the letters of their letters.
+    for (id, token) in (1000..).zip(["âĸģ".repeat(4), "ÄłÄł".to_owned()]) {
+        vocabulary.insert(token, json!(id));
+    }
+    let letters = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
+    let underlines =
+        json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": false});
+    for (steps, spaces) in [([&underlines, &letters], 4), ([&letters, &letters], 2)] {
+        file["pre_tokenizer"] = json!({"type": "Sequence", "pretokenizers": steps});
+        let tokenizer = Tokenizer::from_tokenizer_json(file.to_string().as_bytes()).unwrap();
+        let text = " ".repeat(spaces);
+        assert_eq!(tokenizer.encode(&text, false).unwrap().len(), 1);
+        assert_never_fewer_tokens(&tokenizer, &[text]);
+    }
+}
+
+#[test]
 fn bytes_without_a_token_promise_nothing_and_others_still_do() {
     let golden = shared::golden("tokenizers.json");
     for name in ["smollm_like", "qwen_like"] {

@@ -39,7 +39,8 @@ impl TokenBound {
         let shrinks = normalizer.map_or(Some(1), shrinks)?;
         let bytes_are_letters = match library.get_pre_tokenizer() {
             None => false,
-            Some(cuts) if keeps_everything(cuts) => has_byte_level(cuts),
+            // Were it rewritten twice, the letters of tokens would not be the bytes of the text.
+            Some(cuts) if keeps_everything(cuts) && rewrites(cuts) <= 1 => has_byte_level(cuts),
             Some(_) => return None,
         };
         let known = known_bytes(library.get_model(), entries, bytes_are_letters)?;
@@ -174,6 +175,15 @@ fn keeps_everything(cuts: &PreTokenizerWrapper) -> bool {
         PreTokenizerWrapper::Split(split) => split.behavior != SplitDelimiterBehavior::Removed,
         PreTokenizerWrapper::Sequence(steps) => steps.as_ref().iter().all(keeps_everything),
         _ => false,
+    }
+}
+
+/// How often cutting writes a text in other letters.
+fn rewrites(cuts: &PreTokenizerWrapper) -> usize {
+    match cuts {
+        PreTokenizerWrapper::ByteLevel(_) | PreTokenizerWrapper::Metaspace(_) => 1,
+        PreTokenizerWrapper::Sequence(steps) => steps.as_ref().iter().map(rewrites).sum(),
+        _ => 0,
     }
 }
 
