@@ -269,6 +269,19 @@ async fn thoughts_and_calls_are_fields_of_their_own() {
 }
 
 #[tokio::test]
+async fn choices_that_ask_for_no_call_need_no_tools() {
+    let server = thinking().await;
+    for choice in [json!(null), json!("auto"), json!("none")] {
+        for tools in [json!(null), json!([])] {
+            let body = json!({"messages": say("hi"), "tools": tools, "tool_choice": choice});
+            let answer = server.client().post(PATH, &body).await;
+            assert_eq!(answer.status, 200, "{body}: {}", answer.body);
+            assert_eq!(answer.json()["choices"][0]["message"]["content"], "hi");
+        }
+    }
+}
+
+#[tokio::test]
 async fn thoughts_and_calls_are_streamed() {
     let server = thinking().await;
     for stream_reasoning in [true, false] {
