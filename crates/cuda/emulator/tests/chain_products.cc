@@ -172,4 +172,7 @@ int main() {
     check_sizes(machine, {-90, 0, -91, -90});
     // More stages than the ring has places.
     check_results(machine, {1, 48, 18432, 1, Order::kBackward, Coding::kBlocks}, true, true);
+    // As many as lanes keep factors of, and the longest two rows that there is room for.
+    check_results(machine, {1, 40, 32768, 2, Order::kShuffled, Coding::kBlocks}, true, false);
+    check_results(machine, {2, 24, 25472, 1, Order::kForward, Coding::kScaledRows}, true, false);
 }

@@ -25,15 +25,16 @@ std::vector<float> factors(size_t count) {
     return all;
 }
 
+// As linear/float8/pack.rs chooses kernels and blocks.
 void run(const PackParams& p, Source source, Order order) {
-    const uint32_t pieces = padded(p.width) / 8;
-    const bool two = pieces > 1024, gates = source == Source::kGates;
-    const uint32_t threads = (pieces / (two ? 2 : 1) + 31) / 32 * 32, blocks = gates ? (p.rows + 1) / 2 : p.rows;
-    emulator::launch({blocks, threads, 0, order}, [&] {
-        if (gates) return two ? pack_gates_2(p) : pack_gates_1(p);
-        if (source == Source::kNorm) return two ? pack_norm_2(p) : pack_norm_1(p);
-        return two ? pack_rows_2(p) : pack_rows_1(p);
-    });
+    using Kernel = void (*)(const PackParams);
+    const Kernel kernels[3][3] = {{pack_rows_1, pack_rows_2, pack_rows_4},
+                                  {pack_gates_1, pack_gates_2, pack_gates_4},
+                                  {pack_norm_1, pack_norm_2, pack_norm_4}};
+    const uint32_t pieces = padded(p.width) / 8, which = pieces <= 1024 ? 0 : pieces <= 2 * 768 ? 1 : 2, each = 1 << which;
+    const uint32_t threads = ((pieces + each - 1) / each + 31) / 32 * 32;
+    const uint32_t rows = source == Source::kGates && which < 2 ? 2 : 1;
+    emulator::launch({(p.rows + rows - 1) / rows, threads, 0, order}, [&] { kernels[int(source)][which](p); });
 }
 
 // A column's code in a row of them.
@@ -121,5 +122,8 @@ int main() {
         }
         check({"gates", Source::kGates, 2, 8960, grouped, true}, Order::kForward);
         check({"norm", Source::kNorm, 1, 8960, grouped, true}, Order::kBackward);
+        check({"rows", Source::kRows, 2, 32768, grouped, false}, Order::kForward);
+        check({"gates", Source::kGates, 3, 14336, grouped, true}, Order::kShuffled);
+        check({"norm", Source::kNorm, 2, 12416, grouped, true}, Order::kBackward);
     }
 }
