@@ -3,8 +3,7 @@
 
 use cuda::CudaDevice;
 use ops::{
-    Activation, Device as _, Form, GatedLinear, Inputs, LateNorm, Linear, LinearAddNorm, NormState,
-    Weight,
+    Activation, Device as _, Form, GatedLinear, Inputs, LateNorm, Linear, LinearAddNorm, Weight,
 };
 use tensor::DType;
 
@@ -75,15 +74,11 @@ fn agrees(device: &CudaDevice, weights: &Weights, rows: usize, groups: bool) -> 
         readers: std::slice::from_ref(&weights.gate_up.0),
     });
     let state = state.expect("the end of attention");
-    let inputs = match state {
-        NormState::Done => Inputs::Plain,
-        NormState::Packed => Inputs::Packed,
-        NormState::Late => Inputs::Late(LateNorm {
-            squares: squares.view(),
-            width: HIDDEN,
-            eps: EPS,
-        }),
-    };
+    let inputs = state.inputs(LateNorm {
+        squares: squares.view(),
+        width: HIDDEN,
+        eps: EPS,
+    });
     let form = kernels.gated_linear(GatedLinear {
         product: Linear {
             x: normed.view(),

@@ -290,15 +290,11 @@ impl Step {
 
 /// Normalised rows as a product takes them.
 fn inputs(state: NormState, squares: &Matrix, width: usize) -> Inputs<'_> {
-    match state {
-        NormState::Done => Inputs::Plain,
-        NormState::Packed => Inputs::Packed,
-        NormState::Late => Inputs::Late(LateNorm {
-            squares: squares.view(),
-            width,
-            eps: EPS,
-        }),
-    }
+    state.inputs(LateNorm {
+        squares: squares.view(),
+        width,
+        eps: EPS,
+    })
 }
 
 /// Rows and lengths of steps.

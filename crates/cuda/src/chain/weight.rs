@@ -15,9 +15,7 @@ const MOST_NARROW_STAGES: usize = 32;
 /// Where its elements lie, and what they are.
 pub(super) struct LinkWeight {
     address: u64,
-    /// Inputs, and those that one slice has of an output.
     inputs: usize,
-    slice: usize,
     /// None where elements are bf16.
     pub(super) scales: Scales,
 }
@@ -30,7 +28,6 @@ impl LinkWeight {
             Self {
                 address: plain.buffer.address() as u64,
                 inputs,
-                slice: TensorMap::SLICE as usize,
                 scales: Scales::default(),
             }
         } else {
@@ -38,13 +35,12 @@ impl LinkWeight {
             Self {
                 address: codes.address(),
                 inputs,
-                slice: SEGMENT,
                 scales: codes.scales(),
             }
         };
         let narrow = !made.scales.are_none();
         let fits = !narrow || inputs <= MOST_NARROW_STAGES * made.stage();
-        (inputs.is_multiple_of(made.slice) && fits).then_some(made)
+        (inputs.is_multiple_of(slice(&made.scales)) && fits).then_some(made)
     }
 
     /// Inputs of a stage.
@@ -55,7 +51,10 @@ impl LinkWeight {
     /// Boxes of one group and one stage, in words of two bytes.
     pub(super) fn map(&self, outputs: usize, gated: bool) -> Result<TensorMap, DeviceError> {
         let word = TensorMap::SLICE;
-        let (slices, each) = ((self.inputs / self.slice) as u64, 2 * u64::from(word));
+        let (slices, each) = (
+            (self.inputs / slice(&self.scales)) as u64,
+            2 * u64::from(word),
+        );
         let row = slices * each;
         let stage = SLICES as u32;
         if gated {
@@ -78,10 +77,14 @@ impl LinkWeight {
 
 /// Inputs of a stage of a weight with these scales.
 pub(super) fn stage(scales: &Scales) -> usize {
-    SLICES
-        * if scales.are_none() {
-            TensorMap::SLICE as usize
-        } else {
-            SEGMENT
-        }
+    SLICES * slice(scales)
+}
+
+/// Those that one slice has of an output.
+fn slice(scales: &Scales) -> usize {
+    if scales.are_none() {
+        TensorMap::SLICE as usize
+    } else {
+        SEGMENT
+    }
 }

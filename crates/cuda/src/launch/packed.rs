@@ -32,11 +32,7 @@ impl CudaDevice {
             return op.compose(self);
         };
         let mut product = op.product;
-        let first = Linear {
-            out: product.out.reborrow(),
-            ..product
-        };
-        let lacking = self.multiply_bare(op.inputs, first)?;
+        let lacking = self.multiply_bare(op.inputs, product.reborrow())?;
         let source = Source::Gates {
             gate_up: product.out.view(),
             lacking,
@@ -53,11 +49,7 @@ impl CudaDevice {
         };
         let residual = (op.residual.address() as u64, op.residual.stride());
         let mut product = op.product;
-        let first = Linear {
-            out: product.out.reborrow(),
-            ..product
-        };
-        let lacking = self.multiply_bare(op.inputs, first)?;
+        let lacking = self.multiply_bare(op.inputs, product.reborrow())?;
         let source = Source::Norm {
             x: product.out.view(),
             lacking,
@@ -73,20 +65,15 @@ impl CudaDevice {
     fn multiply_bare(
         &self,
         inputs: Inputs<'_>,
-        product: Linear<'_>,
+        mut product: Linear<'_>,
     ) -> Result<Option<Lacking>, OpError> {
         let form = match inputs {
             Inputs::Plain => Some(Form::Plain),
             Inputs::Packed => Some(Form::Packed),
             Inputs::Late(_) => None,
         };
-        let mut product = product;
         if let (Some(form), Some(weight)) = (form, product.weight.layout::<Float8Weight>()) {
-            let bare = Product {
-                x: product.x,
-                bias: product.bias,
-                out: product.out.reborrow(),
-            };
+            let bare = Product::from(product.reborrow());
             let lacking = self.products.run_bare(&bare, weight, form)?;
             if lacking.is_some() {
                 return Ok(lacking);

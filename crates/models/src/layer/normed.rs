@@ -35,15 +35,11 @@ impl<'a> Normed<'a> {
     pub(crate) fn view(&self) -> NormedView<'_> {
         NormedView {
             values: self.values.view(),
-            inputs: match self.state {
-                NormState::Done => Inputs::Plain,
-                NormState::Late => Inputs::Late(LateNorm {
-                    squares: self.squares.view(),
-                    width: self.values.cols(),
-                    eps: self.eps,
-                }),
-                NormState::Packed => Inputs::Packed,
-            },
+            inputs: self.state.inputs(LateNorm {
+                squares: self.squares.view(),
+                width: self.values.cols(),
+                eps: self.eps,
+            }),
         }
     }
 }

@@ -48,6 +48,17 @@ pub enum NormState {
     Packed,
 }
 
+impl NormState {
+    /// What such rows are to a product, `late` being what they lack where they lack something.
+    pub fn inputs(self, late: LateNorm<'_>) -> Inputs<'_> {
+        match self {
+            Self::Done => Inputs::Plain,
+            Self::Late => Inputs::Late(late),
+            Self::Packed => Inputs::Packed,
+        }
+    }
+}
+
 /// A product whose inputs lack the factor of their normalisation.
 pub struct LateLinear<'a> {
     /// The product.
@@ -94,11 +105,7 @@ impl GatedLinear<'_> {
     /// Runs the two ops that it stands for.
     pub fn compose<K: Kernels + ?Sized>(self, kernels: &K) -> Result<Form, OpError> {
         let mut product = self.product;
-        let first = Linear {
-            out: product.out.reborrow(),
-            ..product
-        };
-        self.inputs.multiply(kernels, first)?;
+        self.inputs.multiply(kernels, product.reborrow())?;
         kernels.gated_activation(GatedActivation {
             gate_up: product.out.view(),
             activation: self.activation,
@@ -149,11 +156,7 @@ impl LinearAddNorm<'_> {
     /// Runs the two ops that it stands for.
     pub fn compose<K: Kernels + ?Sized>(self, kernels: &K) -> Result<NormState, OpError> {
         let mut product = self.product;
-        let first = Linear {
-            out: product.out.reborrow(),
-            ..product
-        };
-        self.inputs.multiply(kernels, first)?;
+        self.inputs.multiply(kernels, product.reborrow())?;
         kernels.add_rms_norm(AddRmsNorm {
             x: product.out.view(),
             residual: self.residual,

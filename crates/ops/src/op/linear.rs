@@ -19,6 +19,16 @@ pub struct Linear<'a> {
 }
 
 impl Linear<'_> {
+    /// The same product, for someone whose results are read while this one is kept.
+    pub fn reborrow(&mut self) -> Linear<'_> {
+        Linear {
+            x: self.x,
+            weight: self.weight,
+            bias: self.bias,
+            out: self.out.reborrow(),
+        }
+    }
+
     /// Checks shapes and types.
     pub fn check(&self) -> Result<(), OpError> {
         let op = "linear";

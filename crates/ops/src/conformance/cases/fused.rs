@@ -210,15 +210,11 @@ impl LayerEnd {
     }
 
     fn inputs(&self, state: NormState) -> Inputs<'_> {
-        match state {
-            NormState::Done => Inputs::Plain,
-            NormState::Packed => Inputs::Packed,
-            NormState::Late => Inputs::Late(LateNorm {
-                squares: self.squares.device(),
-                width: self.normed.device().cols(),
-                eps: EPS,
-            }),
-        }
+        state.inputs(LateNorm {
+            squares: self.squares.device(),
+            width: self.normed.device().cols(),
+            eps: EPS,
+        })
     }
 
     /// The reader's product into `out`.
