@@ -115,6 +115,11 @@ inline uint32_t widen_fp8(uint32_t two) {
     return wide.x | static_cast<uint32_t>(wide.y) << 16;
 }
 
+inline void widen_fp8_pairs(uint32_t pairs, uint32_t& first, uint32_t& second) {
+    first = widen_fp8(__byte_perm(pairs, 0, 0x4420));
+    second = widen_fp8(__byte_perm(pairs, 0, 0x4431));
+}
+
 inline void widen_fp8(uint32_t four, uint32_t& lower, uint32_t& upper) {
     lower = widen_fp8(four);
     upper = widen_fp8(four >> 16);

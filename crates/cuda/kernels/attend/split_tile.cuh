@@ -188,9 +188,9 @@ struct SplitTile {
                 load_matrices_transposed(bytes, values + (first ^ step * 16));
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const uint32_t early = bytes[2 * half], late = bytes[2 * half + 1];
-                    const uint32_t a[4] = {widen_fp8(__byte_perm(early, 0, 0x4420)), widen_fp8(__byte_perm(early, 0, 0x4431)),
-                                           widen_fp8(__byte_perm(late, 0, 0x4420)), widen_fp8(__byte_perm(late, 0, 0x4431))};
+                    uint32_t a[4];
+                    widen_fp8_pairs(bytes[2 * half], a[0], a[1]);
+                    widen_fp8_pairs(bytes[2 * half + 1], a[2], a[3]);
 #pragma unroll
                     for (int group = 0; group < kGroups; ++group) {
                         multiply(sums[step + half][group], a, weights[group][0], weights[group][1]);

@@ -26,11 +26,8 @@ struct StreamTile {
             load_matrices_transposed(bytes, values + lane / 16 * kTile * 128 + Shape::place(row, step));
 #pragma unroll
             for (int which = 0; which < 2; ++which) {
-                const uint32_t early = bytes[2 * which], late = bytes[2 * which + 1];
-                x[which][0] = widen_fp8(__byte_perm(early, 0, 0x4420));
-                x[which][1] = widen_fp8(__byte_perm(early, 0, 0x4431));
-                x[which][2] = widen_fp8(__byte_perm(late, 0, 0x4420));
-                x[which][3] = widen_fp8(__byte_perm(late, 0, 0x4431));
+                widen_fp8_pairs(bytes[2 * which], x[which][0], x[which][1]);
+                widen_fp8_pairs(bytes[2 * which + 1], x[which][2], x[which][3]);
             }
         } else {
             const uint32_t row = lane % 8 + lane / 16 * 8;

@@ -354,11 +354,8 @@ private:
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 uint32_t value[4];
-#pragma unroll
-                for (int j = 0; j < 2; ++j) {
-                    value[2 * j] = widen_fp8(__byte_perm(words[2 * i + j], 0, 0x4420));
-                    value[2 * j + 1] = widen_fp8(__byte_perm(words[2 * i + j], 0, 0x4431));
-                }
+                widen_fp8_pairs(words[2 * i], value[0], value[1]);
+                widen_fp8_pairs(words[2 * i + 1], value[2], value[3]);
                 multiply_f16(sums[step + i], value, low, high);
             }
         }

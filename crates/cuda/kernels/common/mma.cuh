@@ -73,6 +73,12 @@ __device__ __forceinline__ uint32_t widen_fp8(uint32_t two) {
     return wide.x | static_cast<uint32_t>(wide.y) << 16;
 }
 
+// Two pairs of neighbouring e4m3, as a transposed matrix has them, as f16: the first of both pairs, and the second.
+__device__ __forceinline__ void widen_fp8_pairs(uint32_t pairs, uint32_t& first, uint32_t& second) {
+    first = widen_fp8(__byte_perm(pairs, 0, 0x4420));
+    second = widen_fp8(__byte_perm(pairs, 0, 0x4431));
+}
+
 // Four e4m3 as f16: the lower two, and the upper two.
 __device__ __forceinline__ void widen_fp8(uint32_t four, uint32_t& lower, uint32_t& upper) {
     asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %2;\ncvt.rn.f16x2.e4m3x2 %0, low;\ncvt.rn.f16x2.e4m3x2 %1, high;\n}"
