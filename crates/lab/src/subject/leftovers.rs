@@ -16,8 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A process with our mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Leftover {
-    /// Its number.
+    /// Its number, and that of its group.
     pub(crate) process: u32,
+    pub(crate) group: u32,
     /// What it runs.
     pub(crate) command: String,
 }
@@ -54,7 +55,20 @@ pub(crate) fn marked(mark: &str) -> Vec<Leftover> {
                 .split(|byte| *byte == 0)
                 .map(String::from_utf8_lossy);
             let command = words.collect::<Vec<_>>().join(" ").trim().to_owned();
-            Some(Leftover { process, command })
+            let group = group_of(process)?;
+            Some(Leftover {
+                process,
+                group,
+                command,
+            })
         });
     found.collect()
+}
+
+/// None when the process is gone.
+fn group_of(process: u32) -> Option<u32> {
+    let facts = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // behind the command, which may hold anything: its state, its parent and its group
+    let (_, rest) = facts.rsplit_once(')')?;
+    rest.split_whitespace().nth(2)?.parse().ok()
 }

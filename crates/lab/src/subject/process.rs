@@ -142,7 +142,10 @@ impl Process {
         signal_group(self.id(), Signal::Kill).ok();
         self.wait(Duration::from_secs(10));
         let mut left_behind = leftovers::sweep(&self.mark);
-        left_behind.retain(|leftover| leftover.process != self.id());
+        // Its group was killed, though some of it may have been seen dying: only what outlives that was left behind.
+        left_behind.retain(|leftover| {
+            leftover.group != self.id() || leftovers::marked(&self.mark).contains(leftover)
+        });
         self.drain();
         Stopped {
             gracefully,
