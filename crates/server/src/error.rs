@@ -1,11 +1,13 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use engine::RequestError;
-use http::StatusCode;
+use http::header::ACCEPT_ENCODING;
+use http::{HeaderValue, StatusCode};
 use protocol::json::ReadError;
 use protocol::native::ErrorBody;
 use protocol::openai::ErrorResponse;
 use sampling::SamplingError;
+use serde::Serialize;
 use text::{StopPatternError, TemplateError, TokenizerError};
 
 /// Why the server could not run.
@@ -42,6 +44,14 @@ pub(crate) enum ApiError {
     /// The body is no JSON by its own account.
     #[error("Unsupported Media Type: Only 'application/json' is allowed")]
     MediaType,
+    /// The body was encoded on its way, and we undo none of that.
+    #[error(
+        "the request body has the Content-Encoding {encoding:?}, only identity is taken: send it as it is"
+    )]
+    Encoded {
+        /// What it was encoded with.
+        encoding: String,
+    },
     /// The body is larger than we read.
     #[error("the request body is larger than {limit} bytes")]
     TooLarge {
@@ -105,6 +115,7 @@ impl ApiError {
             | Self::TextTooLong { .. }
             | Self::TextNeverFits { .. }
             | Self::Refused(_) => StatusCode::BAD_REQUEST,
+            Self::Encoded { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Aborted { status, .. } => {
@@ -164,8 +175,8 @@ impl IntoResponse for NativeError {
     fn into_response(self) -> Response {
         let status = self.0.status();
         match self.0 {
-            error @ ApiError::Malformed(_) => (status, Json(error.openai())).into_response(),
-            error => (status, Json(ErrorBody::new(error.to_string()))).into_response(),
+            error @ ApiError::Malformed(_) => answer(status, &error.openai()),
+            error => answer(status, &ErrorBody::new(error.to_string())),
         }
     }
 }
@@ -182,6 +193,16 @@ impl<E: Into<ApiError>> From<E> for OpenAiError {
 
 impl IntoResponse for OpenAiError {
     fn into_response(self) -> Response {
-        (self.0.status(), Json(self.0.openai())).into_response()
+        answer(self.0.status(), &self.0.openai())
     }
+}
+
+/// An error as an answer. Who is refused for an encoding is also told in a header which one is taken.
+fn answer(status: StatusCode, body: &impl Serialize) -> Response {
+    let mut response = (status, Json(body)).into_response();
+    if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        let taken = HeaderValue::from_static("identity");
+        response.headers_mut().insert(ACCEPT_ENCODING, taken);
+    }
+    response
 }

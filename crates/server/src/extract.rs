@@ -1,8 +1,8 @@
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
-use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
+use http::{HeaderMap, StatusCode};
 use protocol::json::{FromJson, read};
 use serde::de::DeserializeOwned;
 
@@ -74,7 +74,22 @@ fn is_json(request: &Request) -> bool {
     kind.trim().eq_ignore_ascii_case("application/json")
 }
 
+/// What a body was encoded with on its way, if with anything.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    let values = headers.get_all(CONTENT_ENCODING).into_iter();
+    let codings: Vec<_> = values
+        .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
+        .map(String::from_utf8_lossy)
+        .collect();
+    (!codings.is_empty()).then(|| codings.join(", "))
+}
+
 async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
+    if let Some(encoding) = encoding(request.headers()) {
+        return Err(ApiError::Encoded { encoding });
+    }
     Bytes::from_request(request, state)
         .await
         .map_err(|rejection| {

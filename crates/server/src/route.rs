@@ -41,9 +41,9 @@ pub(crate) struct Failures {
 }
 
 /// What reads and is not busy fails like this.
-const BODY: &[u16] = &[400, 413, 500];
+const BODY: &[u16] = &[400, 413, 415, 500];
 /// What generates may also find no room.
-const GENERATION: &[u16] = &[400, 413, 500, 503];
+const GENERATION: &[u16] = &[400, 413, 415, 500, 503];
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const TEXT: &str = "text/plain";

@@ -115,6 +115,29 @@ async fn errors_have_the_described_form() {
 }
 
 #[tokio::test]
+async fn whatever_reads_a_body_refuses_encoded_ones_and_is_described_so() {
+    let server = start().await;
+    let client = server.client();
+    let document = client.get("/openapi.json").await.json();
+    let headers = [
+        ("content-type", "application/json"),
+        ("content-encoding", "gzip"),
+    ];
+    for (path, operations) in members(&document["paths"]) {
+        for (name, operation) in members(operations) {
+            let reads = operation.get("requestBody").is_some();
+            let described = operation["responses"].get("415").is_some();
+            assert_eq!(described, reads, "{name} {path}");
+            if reads {
+                let method = name.to_uppercase().parse().expect("a method");
+                let sent = client.send_with(method, path, &headers, "{}");
+                assert_eq!(sent.await.status(), 415, "{name} {path}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_description_can_be_switched_off_and_wants_the_key_that_others_want() {
     let off = Setup::with(|setup| setup.server.openapi = OpenApi::Off);
     let server = off.start().await;

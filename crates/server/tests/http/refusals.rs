@@ -332,6 +332,50 @@ async fn openai_bodies_must_call_themselves_json() {
 }
 
 #[tokio::test]
+async fn encoded_bodies_are_refused_by_the_name_of_the_encoding() {
+    let server = start().await;
+    let client = server.client();
+    for (path, body) in [
+        ("/generate", r#"{"text": "say:a\n"}"#),
+        ("/v1/completions", r#"{"prompt": "say:a\n"}"#),
+    ] {
+        for (headers, named) in [
+            (&["gzip"][..], Some("gzip")),
+            (&["deflate"], Some("deflate")),
+            (&["br"], Some("br")),
+            (&["zstd"], Some("zstd")),
+            (&["Identity, X-Gzip"], Some("X-Gzip")),
+            (&["gzip", "br"], Some("gzip, br")),
+            (&["identity"], None),
+            (&["IDENTITY"], None),
+            (&[""], None),
+        ] {
+            let mut sent = vec![("content-type", "application/json")];
+            sent.extend(headers.iter().map(|&value| ("content-encoding", value)));
+            let response = client.send_with(Method::POST, path, &sent, body).await;
+            let taken = response.headers().get("accept-encoding").cloned();
+            let answer = crate::harness::answer(response).await;
+            let Some(named) = named else {
+                assert_eq!((answer.status, taken), (200, None), "{path} {headers:?}");
+                continue;
+            };
+            assert_eq!(answer.status, 415, "{path} {headers:?}");
+            assert_eq!(taken.expect("a header"), "identity");
+            let message = format!(
+                "the request body has the Content-Encoding {named:?}, only identity is taken: send it as it is"
+            );
+            let expected = if path == "/generate" {
+                json!({"error": {"message": message}})
+            } else {
+                json!({"object": "error", "message": message, "type": "BadRequestError",
+                       "param": null, "code": 415})
+            };
+            assert_eq!(answer.json(), expected);
+        }
+    }
+}
+
+#[tokio::test]
 async fn unknown_paths_and_methods() {
     let server = start().await;
     let nowhere = server.client().get("/nowhere").await;

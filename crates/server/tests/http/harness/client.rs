@@ -55,11 +55,23 @@ impl Client {
         content_type: Option<&str>,
         body: impl Into<Bytes>,
     ) -> Response<Incoming> {
+        let kind = content_type.map(|kind| ("content-type", kind));
+        self.send_with(method, path, kind.as_slice(), body).await
+    }
+
+    /// Sends a request with these headers.
+    pub(crate) async fn send_with(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Response<Incoming> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("http://{}{path}", self.address));
-        if let Some(content_type) = content_type {
-            request = request.header("content-type", content_type);
+        for &(name, value) in headers {
+            request = request.header(name, value);
         }
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
