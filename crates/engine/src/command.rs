@@ -26,7 +26,7 @@ pub(crate) enum Command {
     },
     /// End the recording, if one runs.
     StopProfile,
-    /// Empty the prefix cache if nothing runs or waits.
+    /// Empty the prefix cache if nobody's sequence runs or waits.
     Flush(oneshot::Sender<bool>),
     /// End the thread once everything queued has ended.
     Stop,

@@ -172,7 +172,8 @@ impl EngineHandle {
         &self.shared.config
     }
 
-    /// Empties the prefix cache; false when sequences run or wait.
+    /// Empties the prefix cache; false when sequences run or wait. Those that have ended or were cancelled before do not count:
+    /// it waits for the steps in which they still are.
     pub async fn flush_cache(&self) -> bool {
         let (done, answer) = oneshot::channel();
         if self.commands.send(Command::Flush(done)).is_err() {

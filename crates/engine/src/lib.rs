@@ -3,6 +3,7 @@
 //! One thread owns the scheduler, the prefix cache and the order of steps; handles send it commands and get streams of
 //! tokens back. There is no text here, no HTTP, no lock on the token path, and no waiting for clients.
 
+mod canceller;
 mod command;
 mod config;
 mod error;
@@ -15,6 +16,7 @@ mod stats;
 mod stream;
 mod times;
 
+pub use canceller::Canceller;
 pub use config::EngineConfig;
 pub use error::{RequestError, RequestFailed};
 pub use floor::StepFloor;

@@ -137,10 +137,10 @@ impl Engine {
                     return Ok(());
                 };
                 self.log.rest(self.started.elapsed());
-                self.apply(command);
+                self.apply(command)?;
             }
             while let Ok(command) = inbox.try_recv() {
-                self.apply(command);
+                self.apply(command)?;
             }
             if self.in_flight.len() < self.shared.config.run_ahead && self.submit_next()? {
                 continue;
@@ -255,7 +255,7 @@ impl Engine {
         self.publish();
     }
 
-    fn apply(&mut self, command: Command) {
+    fn apply(&mut self, command: Command) -> Result<(), DeviceLost> {
         match command {
             Command::Generate {
                 key,
@@ -273,6 +273,7 @@ impl Engine {
             }
             Command::StopProfile => self.end_profile(),
             Command::Flush(done) => {
+                self.settle()?;
                 let flushed = self.scheduler.flush().is_ok();
                 self.publish();
                 // A caller that went away needs no answer.
@@ -280,6 +281,15 @@ impl Engine {
             }
             Command::Stop => self.stopping = true,
         }
+        Ok(())
+    }
+
+    /// Where every client has its answer or is gone, takes back the steps in flight: ended sequences leave with them.
+    fn settle(&mut self) -> Result<(), DeviceLost> {
+        while self.clients.is_empty() && !self.in_flight.is_empty() {
+            self.commit_oldest()?;
+        }
+        Ok(())
     }
 
     fn end(&mut self, key: RequestKey, reason: FinishReason) {

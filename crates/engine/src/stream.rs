@@ -4,6 +4,7 @@ use sampling::{FinishReason, Token, TokenLogProbs};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::RequestFailed;
+use crate::canceller::Canceller;
 use crate::command::{Command, RequestKey};
 
 /// What a stream yields.
@@ -101,6 +102,14 @@ impl TokenStream {
 }
 
 impl TokenStream {
+    /// A way to cancel the sequence from elsewhere.
+    pub fn canceller(&self) -> Canceller {
+        Canceller {
+            key: self.key,
+            commands: self.commands.clone(),
+        }
+    }
+
     /// Ends a sequence of which the client has all it wanted: it counts as finished, not as cancelled.
     pub fn complete(mut self) {
         if !self.ended {
@@ -114,8 +123,7 @@ impl TokenStream {
 impl Drop for TokenStream {
     fn drop(&mut self) {
         if !self.ended {
-            // An engine that is gone has nothing left to cancel.
-            let _ = self.commands.send(Command::Cancel(self.key));
+            self.canceller().cancel();
         }
     }
 }

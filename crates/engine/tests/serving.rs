@@ -146,6 +146,33 @@ async fn a_thousand_requests_of_which_half_go_away_leave_nothing_behind() {
 }
 
 #[tokio::test]
+async fn a_flush_waits_for_the_steps_of_sequences_that_have_ended_and_for_no_others() {
+    // How many of two are gone when the flush comes.
+    for gone in 0..=2 {
+        let (gate, permits) = std::sync::mpsc::channel::<()>();
+        let model = move |history: &[u32]| {
+            let _ = permits.recv();
+            history.len() as u32
+        };
+        let executor = Box::new(FakeExecutor::new(model));
+        let (engine, _thread) = engine::start(config(2), executor).expect("a thread");
+        gate.send(()).expect("the model waits");
+        let mut running = engine.generate(request(&[1], 200)).expect("accepted");
+        running.next().await.expect("a first token");
+        // From here on the engine is in the midst of a step, with another behind it.
+        let waiting = engine.generate(request(&[2], 200)).expect("accepted");
+        if gone > 0 {
+            running.canceller().cancel();
+        }
+        if gone > 1 {
+            waiting.canceller().cancel();
+        }
+        let (flushed, ()) = tokio::join!(engine.flush_cache(), async { drop(gate) });
+        assert_eq!(flushed, gone == 2, "{gone} of two are gone");
+    }
+}
+
+#[tokio::test]
 async fn requests_that_can_never_fit_are_refused_at_once_naming_both_numbers() {
     let (engine, _thread) = engine(1);
     let refused = |prompt: &[u32], tokens| {

@@ -4,26 +4,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// The sequences that run, by the name of their request, so that they can be ended from outside.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Running {
     table: Arc<Mutex<Table>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Table {
     next: u64,
     /// Names need not be unique, so a number tells equal ones apart.
-    entries: BTreeMap<(String, u64), Arc<Notify>>,
+    entries: BTreeMap<(String, u64), Entry>,
+}
+
+/// How a sequence is ended.
+struct Entry {
+    /// Tells whoever answers the client.
+    abort: Arc<Notify>,
+    /// Tells the engine, which must not wait for a client that does not read.
+    cancel: Box<dyn Fn() + Send>,
 }
 
 impl Running {
-    /// Lists a sequence until the ticket is dropped.
-    pub(crate) fn enter(&self, name: &str) -> Ticket {
+    /// Lists a sequence until the ticket is dropped; `cancel` ends it.
+    pub(crate) fn enter(&self, name: &str, cancel: impl Fn() + Send + 'static) -> Ticket {
         let mut table = lock(&self.table);
         table.next += 1;
         let key = (name.to_owned(), table.next);
         let abort = Arc::new(Notify::new());
-        table.entries.insert(key.clone(), Arc::clone(&abort));
+        let entry = Entry {
+            abort: Arc::clone(&abort),
+            cancel: Box::new(cancel),
+        };
+        table.entries.insert(key.clone(), entry);
         Ticket {
             key,
             abort,
@@ -38,7 +50,11 @@ impl Running {
         let matching = table.entries.range(from..);
         matching
             .take_while(|((name, _), _)| name.starts_with(prefix))
-            .map(|(_, abort)| abort.notify_one())
+            .map(|(_, entry)| {
+                // In this order: a stream that ends is found to have been aborted.
+                entry.abort.notify_one();
+                (entry.cancel)();
+            })
             .count()
     }
 
@@ -49,7 +65,6 @@ impl Running {
 }
 
 /// A sequence's place in the list.
-#[derive(Debug)]
 pub(crate) struct Ticket {
     key: (String, u64),
     abort: Arc<Notify>,
@@ -81,13 +96,20 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
     use super::*;
 
     #[tokio::test]
     async fn a_prefix_ends_every_sequence_that_begins_with_it() {
         let running = Running::default();
-        let tickets = ["a", "ab", "ab", "b"].map(|name| running.enter(name));
+        let (cancelled, names) = channel();
+        let tickets = ["a", "ab", "ab", "b"].map(|name| {
+            let cancelled = cancelled.clone();
+            running.enter(name, move || cancelled.send(name).expect("it is read"))
+        });
         assert_eq!(running.abort("ab"), 2);
+        assert_eq!(names.try_iter().collect::<Vec<_>>(), ["ab", "ab"]);
         tickets[1].aborted().await;
         tickets[2].aborted().await;
         assert_eq!(running.abort("c"), 0);

@@ -84,9 +84,11 @@ fn begin(
             prompt: Arc::clone(&prompt),
             log_probs: generation.log_probs.clone(),
         };
+        let canceller = stream.canceller();
+        let cancel = move || canceller.cancel();
         let sequence = Sequence {
             stream: Some(stream),
-            ticket: state.running.enter(&generation.id),
+            ticket: state.running.enter(&generation.id, cancel),
             decoder: Decoder::new(tokenizer, &generation.sampling.text, &prompt),
             clock: SequenceClock::new(received),
             interval,

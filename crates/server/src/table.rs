@@ -198,5 +198,5 @@ const FLUSH_WAIT: Parameter = Parameter {
     name: "timeout",
     place: "query",
     kind: "number",
-    about: "Seconds to wait for the engine to be idle.",
+    about: "Seconds to wait for the engine to be idle; a tenth when absent.",
 };

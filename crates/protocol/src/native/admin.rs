@@ -28,9 +28,9 @@ record! {
 /// The query of `/flush_cache`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 pub struct FlushCacheQuery {
-    /// Seconds to wait for the engine to be idle.
+    /// Seconds to wait for the engine to be idle; a moment when absent.
     #[serde(default)]
-    pub timeout: f64,
+    pub timeout: Option<f64>,
 }
 
 /// The query of `/v1/loads`.

@@ -9,16 +9,20 @@ use crate::error::{ApiError, NativeError};
 use crate::extract::{NativeJson, NativeQuery};
 use crate::state::Shared;
 
-/// The longest that a flush waits for the engine to be idle.
+/// Seconds that a flush waits at most for the engine to be idle.
 const MAX_FLUSH_WAIT: f64 = 3600.0;
+
+/// The same where the request does not say: that a client has closed its connection is seen a moment later.
+const FLUSH_WAIT: f64 = 0.1;
 
 /// `/flush_cache`
 pub(crate) async fn flush_cache(
     State(state): State<Shared>,
     NativeQuery(query): NativeQuery<FlushCacheQuery>,
 ) -> Response {
-    if query.timeout > 0.0 {
-        let limit = Duration::from_secs_f64(query.timeout.min(MAX_FLUSH_WAIT));
+    let wait = query.timeout.unwrap_or(FLUSH_WAIT);
+    if wait > 0.0 {
+        let limit = Duration::from_secs_f64(wait.min(MAX_FLUSH_WAIT));
         // Busy until the end of the wait is what the flush itself finds out.
         let _ = tokio::time::timeout(limit, state.engine.idle()).await;
     }

@@ -160,7 +160,7 @@ async fn the_cache_is_flushed_only_when_idle() {
     events.next().await.unwrap();
     let flushing = tokio::spawn({
         let client = server.client();
-        async move { client.post("/flush_cache", &json!({})).await }
+        async move { client.post("/flush_cache?timeout=0", &json!({})).await }
     });
     while !flushing.is_finished() {
         gate.open_for(1);
@@ -169,9 +169,49 @@ async fn the_cache_is_flushed_only_when_idle() {
     assert_eq!(flushing.await.unwrap().status, 400);
     drop(gate);
     while events.next().await.is_some() {}
-    let idle = client.get("/flush_cache?timeout=10").await;
-    assert_eq!(idle.status, 200);
-    assert!(idle.body.starts_with("Cache flushed."), "{}", idle.body);
+    for query in [
+        "?timeout=10",
+        "",
+        "?timeout=0",
+        "?timeout=-1",
+        "?timeout=nan",
+        "?timeout=inf",
+    ] {
+        let idle = client.get(&format!("/flush_cache{query}")).await;
+        assert_eq!(idle.status, 200, "{query}");
+        assert!(idle.body.starts_with("Cache flushed."), "{}", idle.body);
+    }
+}
+
+#[tokio::test]
+async fn requests_that_were_aborted_do_not_keep_the_cache_from_being_flushed() {
+    for stream in [true, false] {
+        let (gate, model) = Gate::new();
+        let server = Setup::with(|setup| setup.executor = FakeExecutor::new(model))
+            .start()
+            .await;
+        let client = server.client();
+        gate.open_for(1);
+        let body =
+            json!({"text": "x", "stream": stream, "sampling_params": {"max_new_tokens": 500}});
+        let asking = tokio::spawn({
+            let client = client.clone();
+            async move { client.post("/generate", &body).await }
+        });
+        while server.engine.stats().scheduler.running == 0 {
+            tokio::task::yield_now().await;
+        }
+        // The engine is in the midst of a step and will be until the gate is open.
+        let abort = client
+            .post("/abort_request", &json!({"abort_all": true}))
+            .await;
+        assert_eq!(abort.status, 200);
+        assert!(asking.await.unwrap().body.contains("abort"));
+        let flush = client.get("/flush_cache");
+        let (flushed, ()) = tokio::join!(flush, async { drop(gate) });
+        assert_eq!(flushed.status, 200, "{}", flushed.body);
+        assert_eq!(server.engine.stats().scheduler.cancelled, 1);
+    }
 }
 
 #[tokio::test]
