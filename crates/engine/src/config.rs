@@ -15,7 +15,7 @@ pub struct EngineConfig {
     pub vocabulary: usize,
     /// The model's own end tokens.
     pub end_tokens: Vec<Token>,
-    /// Requests that may wait; more are refused.
+    /// Requests that may wait; more are refused before they reach the scheduler, which need not have a limit of its own.
     pub max_waiting: usize,
     /// A `Decode batch` line is logged every this many generating steps.
     pub decode_log_interval: usize,

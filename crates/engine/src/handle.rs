@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) times: Mutex<StepTimes>,
     /// Requests sent and not yet taken up by the engine thread.
     pub(crate) inbox: AtomicUsize,
-    /// Sequences that wait, as of the last step.
+    /// Sequences that wait. Who leaves the inbox is counted here first, so that the queue never looks shorter than it is.
     pub(crate) waiting: AtomicUsize,
     pub(crate) draining: AtomicBool,
     pub(crate) healthy: AtomicBool,
@@ -69,9 +69,9 @@ impl EngineHandle {
     /// Queues a sequence, or says at once why not. Dropping the stream cancels it.
     pub fn generate(&self, request: GenerateRequest) -> Result<TokenStream, RequestError> {
         self.check(&request)?;
+        self.take_place()?;
         let key = RequestKey(self.shared.next_key.fetch_add(1, Ordering::Relaxed));
         let (events, receiver) = mpsc::unbounded_channel();
-        self.shared.inbox.fetch_add(1, Ordering::AcqRel);
         let sent = self.commands.send(Command::Generate {
             key,
             request,
@@ -117,13 +117,21 @@ impl EngineHandle {
                 capacity,
             });
         }
-        self.check_tokens(request)?;
-        let queued =
-            self.shared.inbox.load(Ordering::Acquire) + self.shared.waiting.load(Ordering::Acquire);
-        if queued >= config.max_waiting {
-            return Err(RequestError::QueueFull);
-        }
-        Ok(())
+        self.check_tokens(request)
+    }
+
+    /// Takes a place in the queue; two who come at once do not get the same one.
+    fn take_place(&self) -> Result<(), RequestError> {
+        let shared = &self.shared;
+        let place = |inbox| {
+            let queued = inbox + shared.waiting.load(Ordering::Acquire);
+            (queued < shared.config.max_waiting).then_some(inbox + 1)
+        };
+        shared
+            .inbox
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, place)
+            .map(drop)
+            .map_err(|_| RequestError::QueueFull)
     }
 
     fn check_tokens(&self, request: &GenerateRequest) -> Result<(), RequestError> {

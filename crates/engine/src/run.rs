@@ -220,6 +220,9 @@ impl Engine {
             .as_ref()
             .map_or_else(String::new, |_| facts(&plan));
         let attended = attended(&plan);
+        if !plan.opens.is_empty() {
+            self.publish();
+        }
         self.executor.submit(plan)?;
         let submitted = self.started.elapsed();
         self.in_flight.push_back(InFlight {
@@ -296,7 +299,7 @@ impl Engine {
         if let Some(id) = self.keys.remove(&key) {
             self.clients.remove(&id);
             self.scheduler.cancel(id, reason);
-            self.announce();
+            self.publish();
         }
     }
 
@@ -344,6 +347,7 @@ impl Engine {
                 let _ = events.send(TokenEvent::Failed(failed));
             }
         }
+        self.publish();
         self.shared.inbox.fetch_sub(1, Ordering::AcqRel);
         self.announce();
     }

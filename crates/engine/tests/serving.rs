@@ -233,6 +233,42 @@ async fn a_full_queue_refuses_and_a_draining_engine_finishes_what_it_has() {
 }
 
 #[tokio::test]
+async fn nobody_waits_beyond_the_limit_and_who_leaves_makes_room() {
+    let (gate, permits) = std::sync::mpsc::channel::<()>();
+    let model = move |history: &[u32]| {
+        let _ = permits.recv();
+        history.len() as u32
+    };
+    let mut config = config(2);
+    config.scheduler.max_rows = 1;
+    config.max_waiting = 2;
+    let executor = Box::new(FakeExecutor::new(model));
+    let (engine, _thread) = engine::start(config, executor).expect("a thread");
+    let ask = || engine.generate(request(&[1], 100));
+    let waiting = async |wanted| {
+        while engine.stats().scheduler.waiting != wanted {
+            tokio::task::yield_now().await;
+        }
+    };
+    let _running = ask().expect("accepted");
+    while engine.stats().scheduler.running == 0 {
+        tokio::task::yield_now().await;
+    }
+    // The first step runs until the gate lets a token through.
+    let (first, _second) = (ask().expect("accepted"), ask().expect("accepted"));
+    assert_eq!(ask().err(), Some(RequestError::QueueFull));
+    gate.send(()).expect("the model waits");
+    waiting(2).await;
+    assert_eq!(ask().err(), Some(RequestError::QueueFull));
+    drop(first);
+    gate.send(()).expect("the model waits");
+    waiting(1).await;
+    let _third = ask().expect("accepted");
+    assert_eq!(ask().err(), Some(RequestError::QueueFull));
+    drop(gate);
+}
+
+#[tokio::test]
 async fn generating_steps_are_measured_beside_what_memory_allows() {
     let floor = StepFloor {
         weights: 1000,

@@ -43,7 +43,8 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         pages: 0,
         page_size,
         max_rows: resolver.rows(context_length)?,
-        max_queued: resolver.max_queued()?,
+        // whoever was let in by the engine may wait
+        max_queued: usize::MAX,
         context_length,
         chunk,
         max_prefill_tokens,
@@ -62,7 +63,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         context_length: context_length as usize,
         vocabulary: here.spec.vocabulary,
         end_tokens: here.spec.end_tokens.clone(),
-        max_waiting: scheduler.max_queued,
+        max_waiting: resolver.max_queued()?,
         decode_log_interval: resolver.positive("--decode-log-interval", "decode_log_interval")?
             as usize,
         largest_graph: graphs.iter().copied().max().unwrap_or(0),
