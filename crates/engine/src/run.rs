@@ -55,6 +55,7 @@ pub fn start(
         in_flight: VecDeque::new(),
         last_returned: Duration::ZERO,
         busy_since: None,
+        idle_since: None,
         profile: None,
         log: StepLog::new(
             shared.config.decode_log_interval,
@@ -107,6 +108,8 @@ struct Engine {
     last_returned: Duration,
     /// Since when the thread has worked for steps without a break.
     busy_since: Option<Duration>,
+    /// Since when nothing has run or waited.
+    idle_since: Option<Instant>,
     profile: Option<Profile>,
     log: StepLog,
     started: Instant,
@@ -250,6 +253,7 @@ impl Engine {
             panic!("{broken}");
         }
         self.busy_since = None;
+        self.idle_since.get_or_insert_with(Instant::now);
         self.shared
             .times
             .lock()
@@ -309,6 +313,7 @@ impl Engine {
         request: &GenerateRequest,
         events: UnboundedSender<TokenEvent>,
     ) {
+        self.idle_since = None;
         let config = &self.shared.config;
         let sequence = NewSequence {
             prompt: Arc::clone(&request.prompt),
@@ -415,6 +420,7 @@ impl Engine {
             .store(scheduler.waiting, Ordering::Release);
         let stats = EngineStats {
             generation_throughput: self.log.throughput(),
+            idle_since: self.idle_since,
             captured: self.log.captured(),
             scheduler,
         };

@@ -6,6 +6,7 @@ mod families;
 mod histogram;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use engine::EngineStats;
 
@@ -276,7 +277,7 @@ fn gauges(out: &mut Exposition, stats: &EngineStats, room: Room) {
         (
             "gen_throughput",
             "The generation throughput (token/s).",
-            stats.generation_throughput,
+            stats.throughput_at(Instant::now()),
         ),
         (
             "num_queue_reqs",

@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -64,7 +66,7 @@ fn figures(state: &state::State) -> [(&'static str, f64); 9] {
         ("num_used_tokens", now.used_tokens as f64),
         ("max_total_num_tokens", room.tokens as f64),
         ("token_usage", now.token_usage()),
-        ("gen_throughput", stats.generation_throughput),
+        ("gen_throughput", stats.throughput_at(Instant::now())),
         ("cache_hit_rate", now.cache_hit_rate()),
         (
             "utilization",
