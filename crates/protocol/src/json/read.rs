@@ -62,6 +62,11 @@ pub trait FromJson: Sized {
     /// Whether the value has the outer form of one.
     fn fits(json: &Json) -> bool;
 
+    /// What null says where a member stands for something; nothing, as a rule, as if it were absent.
+    fn from_null() -> Option<Self> {
+        None
+    }
+
     /// Reads one that stands at `path`.
     fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError>;
 
@@ -94,18 +99,36 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Takes a member; `None` when it is absent or null. Of several, the last counts.
+    /// Takes a member; `None` when it is absent, and mostly when it is null. Of several, the last counts.
     pub fn take<T: FromJson>(&mut self, key: &str) -> Result<Option<T>, ReadError> {
         let member = self.members.iter_mut().rev().find(|(name, _)| name == key);
         match member.map(|(_, value)| std::mem::replace(value, Json::Null)) {
-            None | Some(Json::Null) => Ok(None),
+            None => Ok(None),
+            Some(Json::Null) => Ok(T::from_null()),
             Some(value) => T::from_json(value, &Path::Key(self.path, key)).map(Some),
         }
     }
 }
 
+/// What some programs write at the head of a text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Reads a whole document.
 pub fn read<T: FromJson>(text: &[u8]) -> Result<T, ReadError> {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let json = Json::parse(text).map_err(ReadError::Syntax)?;
     T::from_json(json, &Path::Root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_at_the_head_of_a_document_is_no_part_of_it() {
+        assert_eq!(read::<bool>("\u{feff} true".as_bytes()), Ok(true));
+        for text in ["\u{feff}", "\u{feff}\u{feff}true", "true\u{feff}"] {
+            assert!(read::<bool>(text.as_bytes()).is_err(), "{text:?}");
+        }
+    }
 }

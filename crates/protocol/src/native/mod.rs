@@ -10,6 +10,7 @@ mod meta_info;
 mod parse;
 mod sampling_params;
 mod step_count;
+mod token_limit;
 mod tokenize;
 
 pub use admin::{AbortRequest, FlushCacheQuery, Load, LoadsQuery, StartProfileRequest};
@@ -25,6 +26,7 @@ pub use parse::{
 };
 pub use sampling_params::SamplingParams;
 pub use step_count::StepCount;
+pub use token_limit::TokenLimit;
 pub use tokenize::{
     DetokenizeRequest, DetokenizeResponse, Each, TokenizeRequest, TokenizeResponse,
 };

@@ -1,13 +1,14 @@
 use serde_json::Value;
 
 use crate::json::{OneOrMany, record};
+use crate::native::TokenLimit;
 use crate::openai::LogitBias;
 
 record! {
     /// How to sample, as the native API spells it.
     pub struct SamplingParams {
-        /// Most tokens to generate.
-        max_new_tokens: i64,
+        /// Most tokens to generate: 128 when absent, as many as the context has room for when null.
+        max_new_tokens: TokenLimit,
         /// Fewest tokens to generate.
         min_new_tokens: i64,
         /// Strings that end the output.

@@ -90,7 +90,9 @@ pub(super) fn native(wire: native::SamplingParams, rules: Rules) -> Result<Sampl
     ])?;
     let default = SamplingOptions::default();
     let options = SamplingOptions {
-        max_new_tokens: wire.max_new_tokens.or(default.max_new_tokens),
+        max_new_tokens: wire
+            .max_new_tokens
+            .map_or(default.max_new_tokens, |limit| limit.0),
         min_new_tokens: wire.min_new_tokens.unwrap_or(default.min_new_tokens),
         temperature: wire.temperature.unwrap_or(default.temperature),
         top_p: wire.top_p.unwrap_or(default.top_p),

@@ -24,8 +24,8 @@ pub(crate) fn document(routes: &[Route], version: &str, with_key: bool) -> Value
         "info": {
             "title": "Peregrine",
             "version": version,
-            "description": "SGLang's native endpoints and OpenAI's. Members of a request may be absent or null; \
-                            members that are not listed are ignored.",
+            "description": "SGLang's native endpoints and OpenAI's. Members of a request may be absent or null, which is the same \
+                            unless they say otherwise; members that are not listed are ignored.",
         },
         "paths": paths,
         "components": {"schemas": {NATIVE_ERROR: native_error(), OPENAI_ERROR: openai_error()}},

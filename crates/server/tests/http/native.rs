@@ -434,3 +434,19 @@ async fn what_the_operator_prefers_is_used_when_nothing_is_said() {
         .json();
     assert_eq!(answer["meta_info"]["completion_tokens"], 3);
 }
+
+#[tokio::test]
+async fn no_limit_of_tokens_is_the_rest_of_the_context_and_saying_nothing_is_128() {
+    let server = start().await;
+    for (params, tokens) in [
+        (json!({}), 128),
+        (json!({"max_new_tokens": null}), 510),
+        (json!({"max_new_tokens": 3}), 3),
+    ] {
+        let body = json!({"text": "x", "sampling_params": params});
+        let answer = server.client().post("/generate", &body).await.json();
+        let reason = &answer["meta_info"]["finish_reason"];
+        let expected = json!({"type": "length", "length": tokens});
+        assert_eq!(reason, &expected, "{body}");
+    }
+}
