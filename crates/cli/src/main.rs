@@ -15,6 +15,7 @@ mod language;
 mod launch;
 mod logging;
 mod obtain;
+mod open_files;
 mod opened;
 mod parsers;
 mod print;

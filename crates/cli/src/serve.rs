@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::launch::{ConfigError, table};
 use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
+use crate::open_files;
 use crate::opened::Opened;
 use crate::parsers::Parsers;
 use crate::print::print;
@@ -58,6 +59,9 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     }
     let front = Front::of(parsed).map_err(Failure::Config)?;
     tracing::info!("server_args=ServerArgs{}", echo(args, &local));
+    if let Err(error) = open_files::raise_limit() {
+        tracing::warn!("the limit of open files stays as it is: {error}");
+    }
     let started = start(args, &local, env).map_err(Failure::Config)?;
     let mut config = server_config(args, env, &local, &started, front);
     let notices = args

@@ -29,7 +29,12 @@ struct Server {
 impl Server {
     fn start(words: &[&str], args: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let mut child = command(home.path())
+        let program = command(home.path());
+        Self::launch(program, home, words, args)
+    }
+
+    fn launch(mut program: Command, home: TempDir, words: &[&str], args: &[&str]) -> Self {
+        let mut child = program
             .args(words)
             .args(["--port", "0", "--threads", "1"])
             .args(args)
@@ -124,6 +129,48 @@ fn command(home: &Path) -> Command {
         .env("HOME", home)
         .env("PYTORCH_ALLOC_CONF", "x");
     command
+}
+
+/// A server for token ids that begins its life under `limit`, an option of the shell's `ulimit`.
+fn limited(limit: &str) -> Server {
+    let home = tempfile::tempdir().unwrap();
+    let mut shell = Command::new("/bin/sh");
+    shell
+        .env_clear()
+        .env("HOME", home.path())
+        .arg("-c")
+        .arg(format!("ulimit {limit} && exec \"$0\" \"$@\""))
+        .arg(env!("CARGO_BIN_EXE_peregrine"));
+    let model = tiny("llama-gqa2");
+    let words = ["serve", "--model-path", model.to_str().unwrap()];
+    Server::launch(shell, home, &words, &["--skip-tokenizer-init"])
+}
+
+#[test]
+fn a_server_may_open_as_many_files_as_the_system_lets_it() {
+    let server = limited("-Sn 64");
+    let limits = format!("/proc/{}/limits", server.child.id());
+    let limits = std::fs::read_to_string(limits).unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let mut numbers = line.unwrap().split_whitespace().skip(3);
+    let soft: u64 = numbers.next().unwrap().parse().unwrap();
+    let hard: u64 = numbers.next().unwrap().parse().unwrap_or(u64::MAX);
+    assert_eq!(soft, hard.min(65_535));
+}
+
+#[test]
+fn connections_beyond_the_limit_of_open_files_are_told_of_and_wait() {
+    let mut server = limited("-n 48");
+    let connections: Vec<_> = (0..64)
+        .map(|_| TcpStream::connect(&server.address).unwrap())
+        .collect();
+    let told = server.wait_for("accept error");
+    assert!(told.contains("Too many open files"), "{told}");
+    drop(connections);
+    let (status, _) = server.ask("GET", "/ping", &Value::Null);
+    assert_eq!(status, 200);
 }
 
 fn greedy(tokens: u32) -> Value {
