@@ -47,7 +47,7 @@ sanitize() {
   for tool in memcheck racecheck; do
     part "$tool" 100 compute-sanitizer --print-limit 20000 --tool "$tool" ./prove "${libraries[@]}" --own-products --narrow sanitize &
     part "$tool-fp8" 100 compute-sanitizer --tool "$tool" ./prove "${libraries[@]}" --own-products sanitize-fp8 &
-    part "$tool-gates" 100 compute-sanitizer --tool "$tool" ./prove "${libraries[@]}" --own-products gates &
+    part "$tool-gates" 100 compute-sanitizer --tool "$tool" ./prove "${libraries[@]}" --own-products sanitize-gates &
   done
   wait
   # hazards of kernels that are not the library's

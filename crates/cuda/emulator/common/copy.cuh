@@ -13,6 +13,14 @@ inline void copy16(uint32_t to, const void* from, bool valid) {
 
 inline void copy16(uint32_t to, const void* from) { copy16(to, from, true); }
 
+template <int kBytes>
+inline void copy_few(void* to, const void* from) {
+    if (reinterpret_cast<uintptr_t>(from) % kBytes != 0) emulator::refuse("copies %d bytes from %p", kBytes, from);
+    uint8_t* place = emulator::at_shared(shared_address(to), kBytes, kBytes);
+    memset(place, emulator::kPoison, kBytes);
+    emulator::thread().copies.push_back({place, from, kBytes});
+}
+
 inline void commit_copies() {
     emulator::Thread& thread = emulator::thread();
     thread.groups.push_back(std::move(thread.copies));

@@ -90,6 +90,10 @@ struct StreamShape {
         // The new token's, as they are stored.
         alignas(16) uint8_t key[kDim * kElement];
         alignas(16) uint8_t value[kDim * kElement];
+        // The next row's, as they left the projection, and how they are rotated.
+        alignas(16) bf16 raw_key[kDim];
+        alignas(16) bf16 raw_value[kDim];
+        alignas(16) float angles[kDim];
         Unit units[kUnitsKnown];
         // Only the first and the last row of a block's share can be shared with others.
         SharedRow shared_rows[2];

@@ -1,14 +1,12 @@
 // The warps that compute: scores of a unit, weights, and what the weights mix.
 #pragma once
-#include "../common/head.cuh"
-#include "../common/order.cuh"
+#include "stream_fresh.cuh"
 #include "stream_merge.cuh"
 #include "stream_tile.cuh"
 
 template <int kDim, int kColumns, typename Kv>
 struct StreamConsumer {
     using Shape = StreamShape<kDim, kColumns, Kv>;
-    using Head = EvenHead<kDim / 32>;
     using Tile = StreamTile<Shape>;
     static constexpr bool kNarrow = Shape::kNarrow;
     static constexpr int kGroups = Shape::kGroups;
@@ -25,14 +23,12 @@ struct StreamConsumer {
     const uint32_t warp = threadIdx.x / 32;
     const uint32_t lane = threadIdx.x % 32;
     RingPlace<Shape::kBuffers> at;
-    bool waited = false;
-    // Where the new token of the next row stands, known ahead of time.
-    uint32_t next_position = 0;
+    StreamFresh<kDim, kColumns, Kv> fresh;
     uint32_t query[kGroups][kSteps][2];
     Chunk chunk;
 
     __device__ StreamConsumer(const StreamParams& params, const Shape& shared, uint32_t kv_head)
-        : p(params), a(params.attend), shape(shared), head(kv_head) {}
+        : p(params), a(params.attend), shape(shared), head(kv_head), fresh(params, shared, kv_head) {}
 
     __device__ static void meet_others() { meet(kMeeting, kComputing); }
 
@@ -55,6 +51,7 @@ struct StreamConsumer {
             }
             if (unit.has(kBeginsChunk)) chunk.clear();
             use_unit(unit);
+            if (p.fresh.slots && unit.has(kOpensRow)) fresh.ask_next(unit);
             if (unit.has(kEndsChunk)) {
                 shares |= unit.slot != kAlone;
                 if (!unit.has(kAddsUp)) {
@@ -133,47 +130,32 @@ private:
                 everyone(high.x), everyone(high.y), everyone(high.z), 0};
     }
 
-    // Makes the queries of a row and block of columns ready, and stores the row's new key and value if they are this block's.
+    // Makes the queries of a row and block of columns ready; everyone is done with those of the row before.
     __device__ void open_row(const Unit& unit) {
-        const bool rotates = p.fresh.slots != nullptr;
-        const uint32_t token = unit.first_token;
-        const uint32_t position = !rotates ? 0 : waited ? next_position : p.fresh.positions[token];
-        const float* table = rotates ? p.fresh.table + static_cast<size_t>(position) * kDim : nullptr;
-        const typename Head::Angles angles(table, kDim, nullptr);
-        const HeadNorm given{p.fresh.query_norm, p.fresh.query_eps, p.fresh.wide_norms};
-        const typename Head::Norm norm(given);
-        // Everyone is done with the last row's.
+        if (p.fresh.slots) {
+            fresh.ask(unit);
+            fresh.open(unit);
+        } else {
+            wait_for_predecessor();
+            take_rotated(unit);
+        }
         meet_others();
-        if (!waited) wait_for_predecessor();
-        waited = true;
-        // One token a sequence: the next row's is the next one.
-        if (rotates && token + 1 < a.rows) next_position = p.fresh.positions[token + 1];
+        take_query();
+    }
+
+    __device__ void take_rotated(const Unit& unit) const {
 #pragma unroll
         for (uint32_t column = warp; column < kColumns; column += kWarps) {
             const uint32_t number = unit.first_column + column;
             const bool used = column < unit.used();
-            bf16* to = shape.control->query[column];
-            const bf16* from = a.query + static_cast<size_t>(token + (used ? number / a.group : 0)) * a.query_stride +
+            const bf16* from = a.query + static_cast<size_t>(unit.first_token + (used ? number / a.group : 0)) * a.query_stride +
                                (head * a.group + (used ? number % a.group : 0)) * a.head_dim;
-            if (used && rotates) {
-                Head some;
-                some.load(from, kDim);
-                if (given.weight) some.normalise(norm, kDim);
-                some.rotate(angles);
-                some.store(to, kDim);
-                continue;
-            }
             for (uint32_t piece = lane; piece < kDim / 8; piece += 32) {
                 const bool there = used && piece * 8 < a.head_dim;
-                reinterpret_cast<uint4*>(to)[piece] = there ? reinterpret_cast<const uint4*>(from)[piece] : uint4{};
+                reinterpret_cast<uint4*>(shape.control->query[column])[piece] =
+                    there ? reinterpret_cast<const uint4*>(from)[piece] : uint4{};
             }
         }
-        if (rotates && unit.has(kHasNewest)) {
-            if (warp == kWarps - 1) store_key(token, angles);
-            if (warp == kWarps - 2) store_value(token);
-        }
-        meet_others();
-        take_query();
     }
 
     // Counts the chunks that are done of the rows that blocks share, and above them those that came added up; the block
@@ -209,35 +191,6 @@ private:
         const size_t token = first_token + number / a.group;
         bf16* out = a.out + token * a.out_stride + (head * a.group + number % a.group) * a.head_dim;
         *reinterpret_cast<uint32_t*>(out + element) = pair;
-    }
-
-    // To the cache, and to where the unit that holds the new position finds it.
-    __device__ void keep(const Head& some, uint32_t token, const void* cache, uint8_t* aside) const {
-        const size_t offset = (static_cast<size_t>(p.fresh.slots[token]) * a.kv_heads + head) * kDim;
-        Kv* to = static_cast<Kv*>(const_cast<void*>(cache)) + offset;
-        if constexpr (kNarrow) {
-            some.store_narrow(to, kDim);
-            some.store_narrow(reinterpret_cast<Kv*>(aside), kDim);
-        } else {
-            some.store(to, kDim);
-            some.store(reinterpret_cast<bf16*>(aside), kDim);
-        }
-    }
-
-    __device__ void store_key(uint32_t token, const typename Head::Angles& angles) const {
-        const HeadNorm given{p.fresh.key_norm, p.fresh.key_eps, p.fresh.wide_norms};
-        const typename Head::Norm norm(given);
-        Head some;
-        some.load(p.fresh.key + static_cast<size_t>(token) * p.fresh.key_stride + head * kDim, kDim);
-        if (given.weight) some.normalise(norm, kDim);
-        some.rotate(angles);
-        keep(some, token, a.keys, shape.control->key);
-    }
-
-    __device__ void store_value(uint32_t token) const {
-        Head some;
-        some.load(p.fresh.value + static_cast<size_t>(token) * p.fresh.value_stride + head * kDim, kDim);
-        keep(some, token, a.values, shape.control->value);
     }
 
     // Queries as the second factor of a product: this lane has column `lane / 4` of each group, and in each step two pairs

@@ -17,6 +17,12 @@ __device__ __forceinline__ void copy16(uint32_t to, const void* from, bool valid
                  : "memory");
 }
 
+// Four, eight or sixteen bytes.
+template <int kBytes>
+__device__ __forceinline__ void copy_few(void* to, const void* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(to)), "l"(from), "n"(kBytes) : "memory");
+}
+
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 // Waits until at most `kPending` groups of this thread are under way.

@@ -91,6 +91,7 @@ impl FreshParams {
         let matrices = [
             (rope.key.address() as u64, rope.key.stride()),
             (rope.value.address() as u64, rope.value.stride()),
+            (rope.table.address() as u64, 0),
         ];
         let fits = is_even(rope.heads.dim as u32)
             && rope.table.cols() == rope.heads.dim

@@ -1,0 +1,135 @@
+// New tokens as they left the projection: asked for a row ahead, then normalised, rotated and stored.
+//
+// Memory that is busy with keys and values answers late, and a block that waits for its queries asks for nothing else soon.
+#pragma once
+#include "../common/head.cuh"
+#include "../common/order.cuh"
+#include "stream.cuh"
+
+template <int kDim, int kColumns, typename Kv>
+struct StreamFresh {
+    using Shape = StreamShape<kDim, kColumns, Kv>;
+    using Head = EvenHead<kDim / 32>;
+    static constexpr int kKeyWarp = kWarps - 1, kValueWarp = kWarps - 2, kAngleWarp = kWarps - 3;
+
+    const StreamParams& p;
+    const AttendParams& a;
+    const Shape& shape;
+    const uint32_t head;
+    const uint32_t warp = threadIdx.x / 32;
+    const uint32_t lane = threadIdx.x % 32;
+    // Of the next row whether its token is on its way, and where it stands and is stored.
+    bool expected = false;
+    uint32_t position = 0;
+    uint32_t slot = 0;
+
+    __device__ StreamFresh(const StreamParams& params, const Shape& shared, uint32_t kv_head)
+        : p(params), a(params.attend), shape(shared), head(kv_head) {}
+
+    // Asks for a row that was not expected; the projection may still run. Nobody takes queries of the row before any more.
+    __device__ void ask(const Unit& unit) {
+        if (expected) return;
+        look_up(unit.first_token);
+        ask_angles();
+        wait_for_predecessor();
+        ask_token(unit.first_token, unit.first_column);
+    }
+
+    // Makes the queries ready, and stores the key and the value if they are this block's. Every lane takes what it asked for
+    // itself, but for angles.
+    __device__ void open(const Unit& unit) {
+        const uint32_t home = slot;
+        look_up(unit.first_token + 1);
+        const HeadNorm given{p.fresh.query_norm, p.fresh.query_eps, p.fresh.wide_norms};
+        const typename Head::Norm norm(given);
+        wait_copies<0>();
+        meet(kMeeting, kComputing);
+        const typename Head::Angles angles(shape.control->angles, kDim, nullptr);
+#pragma unroll
+        for (uint32_t column = warp; column < kColumns; column += kWarps) {
+            bf16* query = shape.control->query[column];
+            if (column < unit.used()) {
+                rotate(query, given, norm, angles).store(query, kDim);
+            } else {
+                for (uint32_t piece = lane; piece < kDim / 8; piece += 32) reinterpret_cast<uint4*>(query)[piece] = uint4{};
+            }
+        }
+        if (!unit.has(kHasNewest)) return;
+        if (warp == kKeyWarp) {
+            const HeadNorm keys{p.fresh.key_norm, p.fresh.key_eps, p.fresh.wide_norms};
+            keep(rotate(shape.control->raw_key, keys, typename Head::Norm(keys), angles), home, a.keys, shape.control->key);
+        }
+        if (warp == kValueWarp) {
+            Head value;
+            value.load(shape.control->raw_value, kDim);
+            keep(value, home, a.values, shape.control->value);
+        }
+    }
+
+    // Asks for the row behind one that everyone has taken the queries of, if there is one: one token a sequence.
+    __device__ void ask_next(const Unit& unit) {
+        const uint32_t token = unit.first_token + 1;
+        expected = a.group <= kColumns && token < a.rows;
+        if (!expected) return;
+        ask_angles();
+        ask_token(token, 0);
+    }
+
+private:
+    __device__ void look_up(uint32_t token) {
+        if (token >= a.rows) return;
+        position = p.fresh.positions[token];
+        slot = p.fresh.slots[token];
+    }
+
+    __device__ void ask_angles() const {
+        constexpr int kEach = kDim / 32, kAtOnce = kEach < 4 ? kEach : 4;
+        if (warp != kAngleWarp) return;
+        const float* from = p.fresh.table + static_cast<size_t>(position) * kDim + lane * kEach;
+#pragma unroll
+        for (int i = 0; i < kEach; i += kAtOnce) copy_few<4 * kAtOnce>(shape.control->angles + lane * kEach + i, from + i);
+    }
+
+    // Queries go where they will be once they are rotated.
+    __device__ void ask_token(uint32_t token, uint32_t first_column) const {
+        constexpr int kBytes = kDim / 32 * sizeof(bf16);
+        const uint32_t first = Head::first();
+        const bf16* queries = a.query + static_cast<size_t>(token) * a.query_stride + first;
+#pragma unroll
+        for (uint32_t column = warp; column < kColumns; column += kWarps) {
+            const uint32_t number = first_column + column;
+            if (number >= a.group) continue;
+            copy_few<kBytes>(shape.control->query[column] + first, queries + (head * a.group + number) * kDim);
+        }
+        if (warp == kKeyWarp) {
+            const bf16* from = p.fresh.key + static_cast<size_t>(token) * p.fresh.key_stride;
+            copy_few<kBytes>(shape.control->raw_key + first, from + head * kDim + first);
+        }
+        if (warp == kValueWarp) {
+            const bf16* from = p.fresh.value + static_cast<size_t>(token) * p.fresh.value_stride;
+            copy_few<kBytes>(shape.control->raw_value + first, from + head * kDim + first);
+        }
+        commit_copies();
+    }
+
+    __device__ Head rotate(const bf16* raw, const HeadNorm& given, const typename Head::Norm& norm,
+                           const typename Head::Angles& angles) const {
+        Head some;
+        some.load(raw, kDim);
+        if (given.weight) some.normalise(norm, kDim);
+        some.rotate(angles);
+        return some;
+    }
+
+    // To the cache, and to where the unit that holds the new position finds it.
+    __device__ void keep(const Head& some, uint32_t home, const void* cache, uint8_t* aside) const {
+        Kv* to = static_cast<Kv*>(const_cast<void*>(cache)) + (static_cast<size_t>(home) * a.kv_heads + head) * kDim;
+        if constexpr (Shape::kNarrow) {
+            some.store_narrow(to, kDim);
+            some.store_narrow(reinterpret_cast<Kv*>(aside), kDim);
+        } else {
+            some.store(to, kDim);
+            some.store(reinterpret_cast<bf16*>(aside), kDim);
+        }
+    }
+};
