@@ -44,7 +44,8 @@ stop() {
 
 # load MODEL NAME "REQUESTS AT-ONCE IN OUT"
 load() {
-  local model=$1 name=$2
+  local model=$1 name=$2 before
+  before=$(grep -c "Decode steps" "$log")
   # shellcheck disable=SC2086
   set -- $3
   echo "== $model: $1 requests, $2 at once, $3 in, $4 out"
@@ -53,7 +54,9 @@ load() {
     --tokenizer "$here/models/$model" --disable-tqdm --output-file "$out/$model-$name.jsonl" 2>"$out/$model-$name.err" |
     tee "$out/$model-$name.txt" | grep -E "throughput|Successful|duration|TTFT|TPOT|ITL|Failed"
   tail -2 "$out/$model-$name.err"
-  grep -E "Decode steps" "$log" | tail -1
+  grep "Decode steps" "$log" | tail -n "+$((before + 1))" | tr -d , | awk '
+    { floor += $9 * $NF; measured += $6 * $NF; steps += $NF }
+    END { if (steps) printf "%d decode steps, mean %.3f ms, %.1f %% of the floor\n", steps, measured / steps, 100 * floor / measured }'
 }
 
 bench() {
