@@ -23,12 +23,12 @@ struct StreamConsumer {
     const uint32_t warp = threadIdx.x / 32;
     const uint32_t lane = threadIdx.x % 32;
     RingPlace<Shape::kBuffers> at;
-    StreamFresh<kDim, kColumns, Kv> fresh;
+    StreamFresh<kDim, kColumns, Kv> new_tokens;
     uint32_t query[kGroups][kSteps][2];
     Chunk chunk;
 
     __device__ StreamConsumer(const StreamParams& params, const Shape& shared, uint32_t kv_head)
-        : p(params), a(params.attend), shape(shared), head(kv_head), fresh(params, shared, kv_head) {}
+        : p(params), a(params.attend), shape(shared), head(kv_head), new_tokens(params, shared, kv_head) {}
 
     __device__ static void meet_others() { meet(kMeeting, kComputing); }
 
@@ -51,7 +51,7 @@ struct StreamConsumer {
             }
             if (unit.has(kBeginsChunk)) chunk.clear();
             use_unit(unit);
-            if (p.fresh.slots && unit.has(kOpensRow)) fresh.ask_next(unit);
+            if (p.fresh.slots && unit.has(kOpensRow)) new_tokens.ask_next(unit);
             if (unit.has(kEndsChunk)) {
                 shares |= unit.slot != kAlone;
                 if (!unit.has(kAddsUp)) {
@@ -133,8 +133,8 @@ private:
     // Makes the queries of a row and block of columns ready; everyone is done with those of the row before.
     __device__ void open_row(const Unit& unit) {
         if (p.fresh.slots) {
-            fresh.ask(unit);
-            fresh.open(unit);
+            new_tokens.ask(unit);
+            new_tokens.open(unit);
         } else {
             wait_for_predecessor();
             take_rotated(unit);
