@@ -161,6 +161,7 @@ inline float rsqrtf(float x) { return static_cast<float>(1.0 / std::sqrt(static_
 inline float __expf(float x) { return expf(x); }
 inline float __fdividef(float x, float y) { return x / y; }
 inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 // Four of the eight bytes of two words, lowest first.
 inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t which) {
     const uint64_t bytes = uint64_t{high} << 32 | low;
@@ -170,6 +171,8 @@ inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t which) {
 }
 
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __clz(int bits) { return bits == 0 ? 32 : __builtin_clz(bits); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline uint32_t __umulhi(uint32_t a, uint32_t b) { return static_cast<uint64_t>(a) * b >> 32; }
 inline uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 inline uint32_t max(uint32_t a, uint32_t b) { return a > b ? a : b; }

@@ -16,6 +16,9 @@
 
 // Every block has its own, as it is a thread of the host; kernels declare it themselves.
 alignas(1024) thread_local uint8_t shared[emulator::kSharedBytes];
+// What templates of kernels call before they use it, under the name that compilers have for it.
+extern "C" void begin_shared() __asm__("_ZTH6shared");
+void begin_shared() {}
 
 namespace emulator {
 namespace {

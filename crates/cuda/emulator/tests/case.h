@@ -29,6 +29,13 @@ inline Random& random_numbers() {
 
 inline float rounded(double value) { return __bfloat162float(__double2bfloat16(value)); }
 
+// Of an eight-bit float.
+inline float number_of(uint8_t code) {
+    __nv_fp8_e4m3 number;
+    number.__x = code;
+    return float(number);
+}
+
 // Rows of bf16 with a gap between them that nobody may read or write; everything begins as not a number.
 struct Matrix {
     int rows;

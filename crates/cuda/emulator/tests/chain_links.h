@@ -11,12 +11,6 @@ constexpr uint32_t kWholeSharedRoom = 232448;
 // outputs and 128 or 256 inputs.
 enum class Coding { kBf16, kOneScale, kScaledRows, kBlocks, kWideBlocks };
 
-inline float number_of(uint8_t code) {
-    __nv_fp8_e4m3 number;
-    number.__x = code;
-    return float(number);
-}
-
 // A weight: its numbers, and as the kernel reads it.
 struct ChainWeight {
     int outputs;

@@ -1,0 +1,249 @@
+// Attention of few new tokens over pages, beside loops in double precision.
+#include "stream_batch.h"
+
+namespace {
+
+using emulator::Order;
+
+constexpr Order kOrders[] = {Order::kForward, Order::kBackward, Order::kShuffled};
+
+// What a batch must give, from its memory before the kernel ran.
+struct Expected {
+    const StreamBatch& batch;
+    const BatchShape& shape = batch.shape;
+
+    // A head of a new token, normalised and turned.
+    std::vector<double> turned(int token, int first, const std::vector<float>& norm, double eps) const {
+        const int dim = shape.dim, half = dim / 2;
+        std::vector<double> head, result(dim);
+        double squares = 0;
+        for (int i = 0; i < dim; ++i) {
+            head.push_back(batch.given.at(token, first + i));
+            squares += head[i] * head[i];
+        }
+        const double factor = 1 / std::sqrt(squares / dim + eps);
+        for (int i = 0; shape.norms != Norms::kNone && i < dim; ++i) head[i] *= factor * norm[i];
+        const float* angle = &batch.angles[batch.positions[token] * dim];
+        for (int i = 0; i < half; ++i) {
+            result[i] = head[i] * angle[i] - head[i + half] * angle[i + half];
+            result[i + half] = head[i + half] * angle[i] + head[i] * angle[i + half];
+        }
+        return result;
+    }
+
+    std::vector<double> query(int token, int head) const {
+        const int first = head * shape.dim;
+        std::vector<double> query;
+        if (shape.rotates()) query = turned(token, first, batch.query_norm, StreamBatch::kQueryEps);
+        for (int i = 0; !shape.rotates() && i < shape.dim; ++i) query.push_back(batch.given.at(token, first + i));
+        return query;
+    }
+
+    std::vector<double> key(int token, int head) const {
+        return turned(token, shape.query_width() + head * shape.dim, batch.key_norm, StreamBatch::kKeyEps);
+    }
+
+    std::vector<double> value(int token, int head) const {
+        const int first = shape.query_width() + shape.kv_width() + head * shape.dim;
+        std::vector<double> value;
+        for (int i = 0; i < shape.dim; ++i) value.push_back(batch.given.at(token, first + i));
+        return value;
+    }
+
+    // The result of a query head of a sequence's new token of this number, from the cache as it is.
+    std::vector<double> attended(int row, int number, int head) const {
+        const std::vector<double> asked = query(batch.starts[row] + number, head);
+        const int column = head / shape.group * shape.dim, own = shape.lengths[row] - shape.fresh(row) + number;
+        const int first = uint32_t(own) + 1 > shape.window ? own + 1 - shape.window : 0;
+        double total = shape.sinks ? std::exp(batch.sinks[head]) : 0;
+        std::vector<double> sum(shape.dim);
+        for (int position = first; position <= own; ++position) {
+            const int slot = batch.slot(row, position);
+            double score = 0;
+            for (int i = 0; i < shape.dim; ++i) score += rounded(asked[i]) * batch.keys.at(slot, column + i);
+            score /= std::sqrt(double(shape.dim));
+            if (shape.soft_cap > 0) score = shape.soft_cap * std::tanh(score / shape.soft_cap);
+            const double weight = std::exp(score);
+            total += weight;
+            for (int i = 0; i < shape.dim; ++i) sum[i] += weight * batch.values.at(slot, column + i);
+        }
+        for (double& element : sum) element /= total;
+        return sum;
+    }
+};
+
+// Elements of a row as numbers.
+template <class Rows>
+std::vector<float> elements(const Rows& rows, int row, int first, int count) {
+    std::vector<float> all;
+    for (int i = 0; i < count; ++i) all.push_back(rows.at(row, first + i));
+    return all;
+}
+
+// New keys and values are in their slots, and nothing else has changed.
+double check_stored(const StreamBatch& before, const StreamBatch& after) {
+    const BatchShape& shape = before.shape;
+    const Expected expected{before};
+    StreamBatch made = before;
+    double worst = 0;
+    for (int row = 0; shape.rotates() && row < shape.rows(); ++row) {
+        const int slot = before.slots[row];
+        for (int head = 0; head < shape.kv_heads; ++head) {
+            const int first = head * shape.dim;
+            worst = std::max(worst, distance(elements(after.keys, slot, first, shape.dim), expected.key(row, head)));
+            worst = std::max(worst, distance(elements(after.values, slot, first, shape.dim), expected.value(row, head)));
+        }
+        for (int i = 0; i < shape.kv_width(); ++i) {
+            made.keys.set(slot, i, after.keys.at(slot, i));
+            made.values.set(slot, i, after.values.at(slot, i));
+        }
+    }
+    if (!(made.keys == after.keys && made.values == after.values)) report(shape.name(), false, "writes to other slots");
+    return worst;
+}
+
+// Results of every head of every token that the kernel takes; rows of others are as they were.
+double check_results(const StreamBatch& after) {
+    const BatchShape& shape = after.shape;
+    double worst = 0;
+    for (int row = 0; row < shape.rows(); ++row) {
+        for (int i = 0; i < shape.fresh(row); ++i) {
+            for (int head = 0; head < shape.heads(); ++head) {
+                const int token = after.starts[row] + i;
+                const std::vector<float> found = elements(after.out, token, head * shape.dim, shape.dim);
+                const auto is_number = [](float x) { return x == x; };
+                if (shape.is_taken(row)) {
+                    worst = std::max(worst, distance(found, Expected{after}.attended(row, i, head)));
+                } else if (std::any_of(found.begin(), found.end(), is_number)) {
+                    report(shape.name(), false, words("writes row %d, which is not its own", row));
+                }
+            }
+        }
+    }
+    return worst;
+}
+
+StreamBatch check(const BatchShape& shape) {
+    const StreamBatch before(shape);
+    StreamBatch after = before;
+    after.run();
+    const std::string name = shape.name();
+    const double stored = check_stored(before, after), found = check_results(after);
+    if (!after.out.has_clean_gaps()) report(name, false, "writes behind rows");
+    for (uint32_t count : after.arrivals) {
+        if (count != 0) report(name, false, "leaves arrivals for the next one");
+    }
+    const bool right = stored < (shape.narrow ? kOfFloat8 : kOfBf16) && found < kOfSeveralBf16;
+    report(name, right, words("errors at most %.1e, stored %.1e", found, stored));
+    return before;
+}
+
+// A row's result is the same bits however many blocks share it, and in whatever order their threads go.
+void check_sharing(BatchShape shape) {
+    const StreamBatch before = check(shape);
+    StreamBatch alone = before;
+    alone.run(1);
+    for (uint32_t workers : {2, 3, 5, 8}) {
+        for (Order order : kOrders) {
+            StreamBatch shared = before;
+            shared.run(workers, order);
+            const bool same = shared.out == alone.out && shared.keys == alone.keys && shared.values == alone.values;
+            const std::string what = words("  by %u workers, order %d", workers, int(order));
+            report(what, same, same ? "the same bits" : "other bits");
+        }
+    }
+}
+
+// New tokens as they left the projection: rows that follow each other, short and long, are asked for ahead.
+void check_fresh() {
+    for (Order order : kOrders) {
+        check({.lengths = {100, 1, 300, 129, 1, 1, 40, 384}, .group = 4, .order = order});
+        check({.lengths = {1, 700, 1, 128, 257, 2}, .group = 6, .page = 8, .order = order, .narrow = true});
+        check({.lengths = {130, 1, 1, 256, 16}, .kv_heads = 2, .group = 16, .page = 64, .workers = 2, .order = order});
+        check({.lengths = {17, 256, 1, 130}, .group = 12, .page = 8, .order = order, .narrow = true, .norms = Norms::kBf16});
+        // More heads than columns: a row is opened once for each block of them, and never ahead.
+        check({.lengths = {200, 1, 129}, .group = 20, .order = order});
+    }
+    check({.lengths = {1}});
+    check({.lengths = {128, 128, 128}, .norms = Norms::kNone});
+    check({.lengths = {1, 1, 1, 1, 1, 1, 1, 1, 1}, .kv_heads = 2, .workers = 4, .order = Order::kShuffled, .norms = Norms::kBf16});
+    check({.lengths = {90, 2000, 3}, .group = 24, .page = 64, .order = Order::kBackward, .narrow = true, .norms = Norms::kNone});
+    // More rows than lanes of the warp that finds shares.
+    check({.lengths = std::vector<int>(70, 20), .group = 4, .page = 8, .workers = 3, .order = Order::kShuffled});
+    for (bool many : {false, true}) {
+        const int group = many ? 10 : 6;
+        check({.lengths = {300, 1, 129, 40}, .group = group, .order = Order::kBackward, .dim = 64});
+        check({.lengths = {300, 1, 129, 40}, .group = group, .page = 64, .order = Order::kShuffled, .dim = 256});
+        check({.lengths = {300, 1, 129, 40}, .group = group, .page = 8, .workers = 2, .dim = 256, .narrow = true});
+    }
+}
+
+// Windows, sinks and caps; positions that nobody sees are not numbers.
+void check_limits() {
+    check({.lengths = {500, 1, 140, 64}, .group = 4, .page = 8, .order = Order::kShuffled, .window = 100, .sinks = true});
+    check({.lengths = {700, 130, 3}, .group = 6, .workers = 3, .narrow = true, .window = 128, .soft_cap = 2.0f});
+    check({.lengths = {3000, 20}, .group = 16, .page = 64, .workers = 2, .window = 500, .sinks = true, .soft_cap = 3.0f});
+    check({.lengths = {300, 200}, .group = 2, .stored = {5, 1}, .window = 130, .sinks = true});
+    check({.lengths = {300, 200}, .group = 4, .page = 8, .narrow = true, .stored = {7, 3}, .window = 2, .soft_cap = 1.0f});
+}
+
+// Queries that come rotated, keys and values that come stored: any number of new tokens, heads of any size.
+void check_rotated() {
+    for (Order order : kOrders) {
+        check({.lengths = {100, 1, 300, 129}, .group = 4, .workers = 2, .order = order, .stored = {1, 1, 3, 2}});
+        check({.lengths = {260, 20}, .kv_heads = 2, .group = 3, .page = 8, .order = order, .narrow = true, .stored = {9, 20}});
+    }
+    check({.lengths = {140, 30}, .group = 16, .page = 64, .stored = {2, 30}});
+    check({.lengths = {140, 30}, .group = 20, .narrow = true, .stored = {2, 1}});
+    check({.lengths = {140, 300, 64}, .group = 2, .dim = 64, .stored = {13, 1, 4}});
+    check({.lengths = {140, 300, 64}, .group = 5, .workers = 2, .dim = 256, .stored = {2, 1, 2}});
+    // Heads that fill a part of what the kernel has.
+    check({.lengths = {140, 300, 64}, .group = 4, .dim = 80, .stored = {2, 1, 2}});
+    check({.lengths = {140, 300, 64}, .kv_heads = 2, .group = 4, .dim = 64, .narrow = true, .stored = {2, 1, 2}});
+    // Rows of other kernels lie between.
+    check({.lengths = {140, 300, 64, 50}, .group = 4, .workers = 2, .stored = {2, 3, 2, 1}, .few = 2});
+    check({.lengths = {140, 300, 64, 50}, .group = 4, .workers = 2, .narrow = true, .stored = {2, 1, 2, 1}, .elsewhere = 1});
+}
+
+// Rows that blocks share: some of the first and last of a share, and one with chunks of several units.
+void check_shared_rows() {
+    check_sharing({.lengths = {900, 5, 700}, .group = 4, .workers = 4});
+    check_sharing({.lengths = {1500}, .kv_heads = 2, .group = 6, .page = 64, .workers = 3, .narrow = true, .sinks = true});
+    check_sharing({.lengths = {700, 300}, .group = 16, .page = 8, .workers = 3, .stored = {3, 1}, .window = 600});
+    check({.lengths = {5000, 1, 2500}, .group = 2, .page = 64, .workers = 5, .order = Order::kShuffled});
+    check({.lengths = {1000, 1, 300}, .group = 4, .workers = 6, .order = Order::kBackward, .dim = 256});
+    check({.lengths = {1000, 1, 300}, .group = 4, .page = 8, .workers = 6, .order = Order::kShuffled, .dim = 64});
+    // Fewer units than workers.
+    check({.lengths = {200, 1}, .group = 4, .workers = 7, .order = Order::kShuffled});
+}
+
+// Whatever comes: lengths about borders of tiles, halves and units.
+void check_any(int count) {
+    std::mt19937& random = random_numbers().words;
+    const auto one_of = [&](std::vector<int> few) { return few[random() % few.size()]; };
+    for (int i = 0; i < count; ++i) {
+        BatchShape shape{};
+        const int rows = 1 + random() % 9;
+        for (int row = 0; row < rows; ++row) {
+            shape.lengths.push_back(std::max(1, one_of({0, 16, 64, 128, 128, 256, 384, 500}) + int(random() % 5) - 2));
+        }
+        shape.kv_heads = one_of({1, 1, 2});
+        shape.group = one_of({1, 4, 6, 8, 12});
+        shape.page = one_of({8, 16, 24, 64});
+        shape.workers = one_of({1, 1, 2, 3, 5});
+        shape.order = kOrders[i % 3];
+        shape.narrow = random() % 2;
+        if (random() % 4 == 0) shape.window = one_of({1, 30, 128, 200});
+        check(shape);
+    }
+}
+
+}  // namespace
+
+int main() {
+    check_fresh();
+    check_limits();
+    check_rotated();
+    check_shared_rows();
+    check_any(40);
+}
