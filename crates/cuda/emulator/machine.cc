@@ -30,6 +30,8 @@ constexpr int kPatience = 2000;
 constexpr unsigned kLongest = 300;
 
 thread_local Block* current = nullptr;
+// The kernel before the one that runs, while it has not ended.
+std::function<void()> predecessor;
 
 // The thread of the host that a block runs in, and whose turn it is.
 struct Stage {
@@ -75,7 +77,8 @@ Block::Block(uint32_t number, const Grid& of, const std::function<void()>& kerne
       kernel_(kernel),
       threads_(of.threads),
       order_(of.threads),
-      left_(of.threads) {
+      left_(of.threads),
+      random_(number * 2654435761u) {
     void* room = mmap(nullptr, kStack * of.threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) {
         perror("stacks of threads");
@@ -84,6 +87,7 @@ Block::Block(uint32_t number, const Grid& of, const std::function<void()>& kerne
     stacks_ = static_cast<uint8_t*>(room);
     std::iota(order_.begin(), order_.end(), 0);
     if (of.order == Order::kBackward) std::reverse(order_.begin(), order_.end());
+    if (of.order == Order::kShuffled) asleep_ = random(warps.size());
     for (uint32_t i = 0; i < of.threads; ++i) {
         Thread& thread = threads_[i];
         uint8_t* stack = stacks_ + i * kStack;
@@ -102,6 +106,7 @@ Block::~Block() { munmap(stacks_, kStack * threads_.size()); }
 void Block::begin() {
     Block& self = block();
     self.kernel_();
+    if (self.grid.predecessor && !self.running->follows) refuse("ends, maybe before the kernel before");
     self.running->ended = true;
     --self.left_;
     self.move();
@@ -129,18 +134,29 @@ void Block::go(bool only_one_turn) {
         if (grid.order == Order::kShuffled) shuffle();
         for (uint32_t i : order_) {
             Thread& thread = threads_[i];
-            if (thread.ended || (thread.is_ready && !thread.is_ready(thread.question))) continue;
+            if (thread.ended || is_asleep(i) || (thread.is_ready && !thread.is_ready(thread.question))) continue;
             moved_ = moved_ || thread.is_ready;
             resume(thread);
         }
         if (!moved_ && !later_.empty()) do_later();
         again = moved_ && !only_one_turn;
-        moved_ = moved_ || before;
+        moved_ = moved_ || before || (grid.order == Order::kShuffled && !again && change_sleeper());
     }
 }
 
 void Block::shuffle() {
     for (uint32_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[random(i + 1)]);
+}
+
+bool Block::change_sleeper() {
+    bool has_work = false;
+    for (uint32_t i = 0; i < threads_.size(); ++i) {
+        const Thread& thread = threads_[i];
+        has_work |= is_asleep(i) && !thread.ended && (!thread.begun || (thread.is_ready && thread.is_ready(thread.question)));
+    }
+    // Often the same: other blocks may get far meanwhile.
+    if (random(4) == 0) asleep_ = random(warps.size());
+    return has_work;
 }
 
 void Block::do_later() {
@@ -153,7 +169,8 @@ void Block::do_later() {
 
 uint32_t Block::random(uint32_t below) {
     random_ = random_ * 1664525 + 1013904223;
-    return (random_ >> 8) % below;
+    // Its high bits: low ones come again soon.
+    return static_cast<uint64_t>(random_) * below >> 32;
 }
 
 bool Block::take_moved() { return std::exchange(moved_, false); }
@@ -169,6 +186,16 @@ bool Block::arrive(Meeting& meeting, uint32_t members, Reason reason) {
     if (++meeting.count < members) return false;
     meeting.count = 0;
     return true;
+}
+
+void Block::follow() {
+    running->follows = true;
+    if (!predecessor) return;
+    later([this] {
+        if (const auto act = std::exchange(predecessor, nullptr)) act();
+        move();
+    });
+    wait({"the kernel before", 0}, [] { return !predecessor; });
 }
 
 void Block::explain() const {
@@ -213,6 +240,7 @@ void refuse(const char* format, ...) {
 
 void launch(const Grid& grid, const std::function<void()>& kernel) {
     alarm(kLongest);
+    predecessor = grid.predecessor;
     std::vector<Stage> stages(grid.blocks);
     std::binary_semaphore director{0};
     for (uint32_t i = 0; i < grid.blocks; ++i) {

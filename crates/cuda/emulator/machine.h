@@ -59,6 +59,8 @@ struct Thread {
     Reason reason{};
     bool (*is_ready)(const void*) = nullptr;
     const void* question = nullptr;
+    // It knows that the kernel before has ended.
+    bool follows = false;
     // Copies that were not committed, and groups of those that were.
     std::vector<Copy> copies;
     std::deque<std::vector<Copy>> groups;
@@ -68,7 +70,8 @@ struct Thread {
 };
 
 // The order in which threads take turns and copies land; what a kernel finds may not depend on it. Where it is backward,
-// the last block is late: it takes a single step whenever the others have gone as far as they can.
+// the last block is late: it takes a single step whenever the others have gone as far as they can. Where it is shuffled, a
+// warp of each block sleeps until all other warps and blocks have done so.
 enum class Order { kForward, kBackward, kShuffled };
 
 struct Grid {
@@ -76,6 +79,9 @@ struct Grid {
     uint32_t threads;
     uint32_t shared_bytes;
     Order order = Order::kForward;
+    // What the kernel before this one does, at the latest time: when no thread of a block gets any further without it. Then
+    // every thread must wait for it. None where that one has ended.
+    std::function<void()> predecessor = nullptr;
 };
 
 class Block {
@@ -125,6 +131,8 @@ public:
     }
     // Counts one member more; true for the last one, who must begin the next turn.
     bool arrive(Meeting& meeting, uint32_t members, Reason reason);
+    // Lets other threads go first until the kernel before has ended.
+    void follow();
     // Does something when no thread gets any further without it: as late as copies may land, and in any order.
     void later(std::function<void()> act) { later_.push_back(std::move(act)); }
 
@@ -132,15 +140,19 @@ private:
     const std::function<void()>& kernel_;
     std::vector<Thread> threads_;
     std::vector<uint32_t> order_;
+    uint32_t asleep_ = UINT32_MAX;
     std::vector<std::function<void()>> later_;
     uint8_t* stacks_;
     jmp_buf director_{};
     uint32_t left_;
-    uint32_t random_ = 1;
+    uint32_t random_;
     bool moved_ = false;
 
     void resume(Thread& thread);
     void shuffle();
+    bool is_asleep(uint32_t thread) const { return thread / kWarp == asleep_; }
+    // Lets another warp sleep, maybe; true when the last one has something to do.
+    bool change_sleeper();
     void do_later();
     uint32_t random(uint32_t below);
     static void begin();

@@ -180,7 +180,8 @@ void check_fresh() {
 
 // Windows, sinks and caps; positions that nobody sees are not numbers.
 void check_limits() {
-    check({.lengths = {500, 1, 140, 64}, .group = 4, .page = 8, .order = Order::kShuffled, .window = 100, .sinks = true});
+    check({.lengths = {500, 1, 140, 64}, .kv_heads = 2, .group = 4, .page = 8, .window = 20, .sinks = true});
+    check({.lengths = {500, 1, 140, 64}, .group = 12, .order = Order::kShuffled, .narrow = true, .window = 100, .sinks = true});
     check({.lengths = {700, 130, 3}, .group = 6, .workers = 3, .narrow = true, .window = 128, .soft_cap = 2.0f});
     check({.lengths = {3000, 20}, .group = 16, .page = 64, .workers = 2, .window = 500, .sinks = true, .soft_cap = 3.0f});
     check({.lengths = {300, 200}, .group = 2, .stored = {5, 1}, .window = 130, .sinks = true});
