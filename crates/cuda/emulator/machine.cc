@@ -107,6 +107,11 @@ void Block::begin() {
     Block& self = block();
     self.kernel_();
     if (self.grid.predecessor && !self.running->follows) refuse("ends, maybe before the kernel before");
+    const auto are_left = [](const std::vector<Copy>& copies) { return !copies.empty(); };
+    const Thread& thread = *self.running;
+    if (are_left(thread.copies) || std::any_of(thread.groups.begin(), thread.groups.end(), are_left)) {
+        refuse("ends before its copies have landed");
+    }
     self.running->ended = true;
     --self.left_;
     self.move();

@@ -64,6 +64,8 @@ struct StreamConsumer {
             if (unit.has(kIsLast)) break;
         }
         if (shares) finish();
+        // The row behind the last one may have been asked for; its copies land in this block's memory.
+        wait_copies<0>();
     }
 
 private:
