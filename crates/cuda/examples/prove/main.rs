@@ -34,7 +34,7 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 24] = [
+const PARTS: [(&str, Part); 23] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -57,7 +57,6 @@ const PARTS: [(&str, Part); 24] = [
     ("fp8-kernels", layers::narrow_kernels),
     ("ways", ways::run),
     ("gates", ways::gates),
-    ("sanitize-gates", ways::few_gates),
     ("profile", profile::run),
 ];
 
@@ -68,7 +67,7 @@ fn step_tokens(parts: &[(&str, Part)]) -> usize {
         8
     } else if any(&["prompts"]) {
         8192
-    } else if any(&["fp8-layers", "fp8-kernels", "gates", "sanitize-gates"]) {
+    } else if any(&["fp8-layers", "fp8-kernels", "gates"]) {
         256
     } else {
         2048

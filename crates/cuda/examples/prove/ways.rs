@@ -128,22 +128,10 @@ const GATED: [(usize, usize, usize); 6] = [
     (12_880, 8, 130),
 ];
 
-/// The same for a tool that watches every access.
-const FEW_GATED: [(usize, usize, usize); 3] =
-    [(12_880, 8, 130), (320, 200, 33), (12_880, 136, 131)];
-
 /// Gated products are what products and gates are; with `--own-products` by kernels of ours throughout.
 pub(crate) fn gates(device: &CudaDevice) -> bool {
-    gates_agree(device, &GATED)
-}
-
-pub(crate) fn few_gates(device: &CudaDevice) -> bool {
-    gates_agree(device, &FEW_GATED)
-}
-
-fn gates_agree(device: &CudaDevice, shapes: &[(usize, usize, usize)]) -> bool {
     let mut well = true;
-    for &(outputs, inputs, rows) in shapes {
+    for (outputs, inputs, rows) in GATED {
         let weight = weight(device, outputs, inputs, 3);
         let bias = Matrix::random(device, 1, outputs, 4);
         for (activation, biased) in [(Activation::Silu, false), (Activation::GeluTanh, true)] {
