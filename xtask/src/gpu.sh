@@ -90,7 +90,7 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine firsts few layers prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs gates goldens transformers memcheck memcheck-fp8 memcheck-gates racecheck racecheck-fp8 racecheck-gates races summary; do
+for log in machine firsts few layers prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs gates goldens transformers memcheck memcheck-fp8 memcheck-gates racecheck racecheck-fp8 races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done
 [ -s "$logs/summary" ] && ! grep -qv "exit   0," "$logs/summary"
