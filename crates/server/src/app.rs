@@ -1,10 +1,13 @@
 use std::any::Any;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
-use http::StatusCode;
+use http::header::LOCATION;
+use http::{StatusCode, Uri};
 use serde_json::json;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::CorsLayer;
@@ -22,15 +25,19 @@ pub(crate) fn app(state: Shared) -> Router {
     let config = &state.config;
     let routes = routes(config);
     let mut app = Router::new();
+    let mut paths = HashSet::new();
     if config.openapi == OpenApi::Served {
         let document = openapi::document(&routes, &config.version, config.api_key.is_some());
         let document = Json(document);
         app = app.route("/openapi.json", get(async move || document.clone()));
+        paths.insert("/openapi.json");
     }
     for route in routes {
         app = app.route(route.path, route.router);
+        paths.insert(route.path);
     }
-    app.fallback(|| async { detail(StatusCode::NOT_FOUND, "Not Found") })
+    let paths = Arc::new(paths);
+    app.fallback(async move |uri: Uri| elsewhere(&uri, &paths))
         .method_not_allowed_fallback(|| async {
             detail(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
         })
@@ -42,6 +49,17 @@ pub(crate) fn app(state: Shared) -> Router {
         .layer(CorsLayer::very_permissive())
         .layer(middleware::from_fn(access_log::log))
         .with_state(state)
+}
+
+/// Sends those who wrote a slash too many to the path without it, method and body kept, as FastAPI does.
+fn elsewhere(uri: &Uri, paths: &HashSet<&str>) -> Response {
+    let path = uri.path().trim_end_matches('/');
+    if !paths.contains(path) {
+        return detail(StatusCode::NOT_FOUND, "Not Found");
+    }
+    let query = uri.query().map(|query| format!("?{query}"));
+    let location = format!("{path}{}", query.unwrap_or_default());
+    (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, location)]).into_response()
 }
 
 fn detail(status: StatusCode, text: &str) -> Response {

@@ -1,5 +1,6 @@
 //! JSON from strangers: parsed within a budget, read with the path of every mistake.
 
+mod lax;
 mod one_or_many;
 mod parse;
 mod path;

@@ -36,6 +36,19 @@ impl<T: FromJson> FromJson for OneOrMany<T> {
         T::fits(json) || Vec::<T>::fits(json)
     }
 
+    /// What is a list already stays one, so that texts of digits are texts where they may be.
+    fn relaxed(json: Json) -> Json {
+        if !T::fits(&json) && matches!(&json, Json::List(values) if values.iter().all(T::fits)) {
+            return Vec::<T>::relaxed(json);
+        }
+        let json = T::relaxed(json);
+        if T::fits(&json) {
+            json
+        } else {
+            Vec::<T>::relaxed(json)
+        }
+    }
+
     fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
         if T::fits(&json) {
             return T::from_json(json, path).map(Self::One);
@@ -54,6 +67,7 @@ impl<T: FromJson> FromJson for OneOrMany<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::parse::MAX_VALUES;
     use crate::json::{read, record};
 
     record! {
@@ -73,6 +87,10 @@ mod tests {
             stream: bool,
             /// More of the same.
             inner: OneOrMany<Sample2>,
+            /// More whose members nothing else may stand for.
+            exact: OneOrMany<Exact>,
+            /// Switches.
+            flags: OneOrMany<bool>,
             .. /// Members of a group.
             group: Group,
         }
@@ -83,6 +101,17 @@ mod tests {
         struct Sample2 {
             /// A number.
             top_p: f64,
+        }
+    }
+
+    record! {
+        take_exactly:
+        /// Nested, and exact.
+        struct Exact {
+            /// A number.
+            top_p: f64,
+            /// A switch.
+            stream: bool,
         }
     }
 
@@ -120,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_unknown_members_and_whole_floats_are_accepted() {
+    fn nulls_unknown_members_and_what_stands_for_another_type_are_accepted() {
         let cases = [
             (
                 r#"{"text":null,"ids":null,"inner":null,"names":null}"#,
@@ -131,6 +160,53 @@ mod tests {
             (r#"{"top_p":1}"#, r#"{"top_p":1.0}"#),
             (r#"{"n":1,"n":2}"#, r#"{"n":2}"#),
             (r#"{"seed":-1}"#, r#"{"seed":18446744073709551615}"#),
+            (
+                r#"{"top_p":"0.5","n":"1","seed":true,"stream":"on"}"#,
+                r#"{"top_p":0.5,"n":1,"seed":1,"stream":true}"#,
+            ),
+            (r#"{"ids":["1",2.0]}"#, r#"{"ids":[1,2]}"#),
+            (r#"{"ids":[[1,"2"],["3"]]}"#, r#"{"ids":[[1,2],[3]]}"#),
+            (r#"{"text":["1","2"]}"#, r#"{"text":["1","2"]}"#),
+            (r#"{"flags":1}"#, r#"{"flags":true}"#),
+            (r#"{"flags":[1,0]}"#, r#"{"flags":[true,false]}"#),
+            (r#"{"flags":["no",true]}"#, r#"{"flags":[false,true]}"#),
+            (r#"{"inner":{"top_p":"0.5"}}"#, r#"{"inner":{"top_p":0.5}}"#),
+            (r#"{"exact":[{"top_p":1}]}"#, r#"{"exact":[{"top_p":1.0}]}"#),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(check(text), expected);
+        }
+    }
+
+    #[test]
+    fn more_integers_than_a_document_may_have_values_stand_for_nothing_else() {
+        for (count, taken) in [(MAX_VALUES, true), (MAX_VALUES + 1, false)] {
+            let text = format!("[{}1]", "0,".repeat(count - 1));
+            let found = read::<OneOrMany<bool>>(text.as_bytes());
+            assert_eq!(found.is_ok(), taken, "{count}");
+        }
+    }
+
+    #[test]
+    fn what_stands_for_nothing_is_reported_as_it_was_written() {
+        let cases = [
+            (
+                r#"{"exact":{"top_p":"0.5"}}"#,
+                "exact.top_p: expected a number, got a string",
+            ),
+            (
+                r#"{"exact":[{"stream":1}]}"#,
+                "exact[0].stream: expected a boolean, got an integer",
+            ),
+            (r#"{"n":"1.5"}"#, "n: expected an integer, got a string"),
+            (
+                r#"{"flags":[1,2]}"#,
+                "flags[1]: expected a boolean, got an integer",
+            ),
+            (
+                r#"{"flags":"maybe"}"#,
+                "flags: expected a boolean or a list of booleans, got a string",
+            ),
         ];
         for (text, expected) in cases {
             assert_eq!(check(text), expected);
@@ -171,7 +247,7 @@ mod tests {
                 "ids[1]: expected a list of integers, got an integer",
             ),
             (
-                r#"{"top_p":"0.5"}"#,
+                r#"{"top_p":"half"}"#,
                 "top_p: expected a number, got a string",
             ),
             (r#"{"n":1.5}"#, "n: expected an integer, got a fraction"),
@@ -179,9 +255,12 @@ mod tests {
                 r#"{"n":9000000000000000000000}"#,
                 "n: expected an integer, got a number beyond 64 bits",
             ),
-            (r#"{"n":true}"#, "n: expected an integer, got a boolean"),
             (
-                r#"{"stream":1}"#,
+                r#"{"text":true}"#,
+                "text: expected a string or a list of strings, got a boolean",
+            ),
+            (
+                r#"{"stream":2}"#,
                 "stream: expected a boolean, got an integer",
             ),
             (

@@ -5,7 +5,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::{Map, Value};
 
 /// Values a document may have besides the integers of lists of integers.
-const MAX_VALUES: usize = 1 << 20;
+pub(super) const MAX_VALUES: usize = 1 << 20;
 
 /// A parsed document.
 ///

@@ -67,7 +67,12 @@ pub trait FromJson: Sized {
         None
     }
 
-    /// Reads one that stands at `path`.
+    /// What may stand for one, in its own type; anything else as it is.
+    fn relaxed(json: Json) -> Json {
+        json
+    }
+
+    /// Reads one that stands at `path`, of its own type.
     fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError>;
 
     /// What is read, in the words of JSON Schema.
@@ -99,10 +104,30 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Takes a member; `None` when it is absent, and mostly when it is null. Of several, the last counts.
+    /// Takes a member, or what may stand for it; `None` when it is absent, and mostly when it is null.
     pub fn take<T: FromJson>(&mut self, key: &str) -> Result<Option<T>, ReadError> {
+        let value = self.find(key).map(T::relaxed);
+        self.understand(key, value)
+    }
+
+    /// The same for a member that nothing else may stand for.
+    pub fn take_exactly<T: FromJson>(&mut self, key: &str) -> Result<Option<T>, ReadError> {
+        let value = self.find(key);
+        self.understand(key, value)
+    }
+
+    /// Of several, the last counts.
+    fn find(&mut self, key: &str) -> Option<Json> {
         let member = self.members.iter_mut().rev().find(|(name, _)| name == key);
-        match member.map(|(_, value)| std::mem::replace(value, Json::Null)) {
+        member.map(|(_, value)| std::mem::replace(value, Json::Null))
+    }
+
+    fn understand<T: FromJson>(
+        &self,
+        key: &str,
+        value: Option<Json>,
+    ) -> Result<Option<T>, ReadError> {
+        match value {
             None => Ok(None),
             Some(Json::Null) => Ok(T::from_null()),
             Some(value) => T::from_json(value, &Path::Key(self.path, key)).map(Some),
@@ -117,7 +142,7 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 pub fn read<T: FromJson>(text: &[u8]) -> Result<T, ReadError> {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let json = Json::parse(text).map_err(ReadError::Syntax)?;
-    T::from_json(json, &Path::Root)
+    T::from_json(T::relaxed(json), &Path::Root)
 }
 
 #[cfg(test)]

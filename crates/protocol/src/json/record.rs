@@ -1,8 +1,12 @@
 /// Declares a request: every member is optional on the wire, null counts as absent, unknown
 /// members are ignored. Members after `..` are a group of their own, read from the same object.
+/// Members are taken as pydantic takes them, unless `take_exactly:` stands before the record.
 macro_rules! record {
+    ($(#[$meta:meta])* $visibility:vis struct $($rest:tt)*) => {
+        $crate::json::record! { take: $(#[$meta])* $visibility struct $($rest)* }
+    };
     (
-        $(#[$meta:meta])*
+        $take:ident: $(#[$meta:meta])*
         $visibility:vis struct $name:ident {
             $( $(#[doc = $doc:literal])* $member:ident : $type:ty, )*
             $( .. $(#[$group_meta:meta])* $group:ident : $group_type:ty, )*
@@ -28,7 +32,7 @@ macro_rules! record {
                 fields: &mut $crate::json::Fields<'_>,
             ) -> Result<Self, $crate::json::ReadError> {
                 Ok(Self {
-                    $( $member: fields.take(stringify!($member))?, )*
+                    $( $member: fields.$take(stringify!($member))?, )*
                     $( $group: $crate::json::FromFields::from_fields(fields)?, )*
                 })
             }

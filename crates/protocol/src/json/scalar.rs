@@ -1,6 +1,7 @@
 use serde_json::{Map, Value, json};
 
-use super::{FromJson, Json, Path, ReadError, schema};
+use super::parse::MAX_VALUES;
+use super::{FromJson, Json, Path, ReadError, lax, schema};
 
 impl FromJson for bool {
     fn one() -> String {
@@ -13,6 +14,10 @@ impl FromJson for bool {
 
     fn fits(json: &Json) -> bool {
         matches!(json, Json::Bool(_))
+    }
+
+    fn relaxed(json: Json) -> Json {
+        lax::boolean(json)
     }
 
     fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
@@ -43,6 +48,10 @@ impl FromJson for i64 {
 
     fn fits(json: &Json) -> bool {
         matches!(json, Json::Int(_) | Json::Large(_) | Json::Float(_))
+    }
+
+    fn relaxed(json: Json) -> Json {
+        lax::integer(json)
     }
 
     fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
@@ -81,6 +90,10 @@ impl FromJson for u64 {
         i64::fits(json)
     }
 
+    fn relaxed(json: Json) -> Json {
+        i64::relaxed(json)
+    }
+
     fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
         match json {
             Json::Large(value) => Ok(value),
@@ -104,6 +117,10 @@ impl FromJson for f64 {
 
     fn fits(json: &Json) -> bool {
         matches!(json, Json::Int(_) | Json::Large(_) | Json::Float(_))
+    }
+
+    fn relaxed(json: Json) -> Json {
+        lax::number(json)
     }
 
     fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
@@ -165,6 +182,21 @@ impl<T: FromJson> FromJson for Vec<T> {
         }
     }
 
+    /// Integers stay compact where they are elements, and in any case where they are many.
+    fn relaxed(json: Json) -> Json {
+        let stands = |&value: &i64| !matches!(T::relaxed(Json::Int(value)), Json::Int(_));
+        let elements = match json {
+            Json::Ints(values)
+                if values.len() <= MAX_VALUES && values.first().is_some_and(stands) =>
+            {
+                values.into_iter().map(Json::Int).collect()
+            }
+            Json::List(values) => values,
+            other => return other,
+        };
+        Json::List(elements.into_iter().map(T::relaxed).collect())
+    }
+
     fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
         let read = |(index, value)| T::from_json(value, &Path::Index(path, index));
         match json {
@@ -196,6 +228,10 @@ impl<T: FromJson> FromJson for Option<T> {
 
     fn fits(json: &Json) -> bool {
         matches!(json, Json::Null) || T::fits(json)
+    }
+
+    fn relaxed(json: Json) -> Json {
+        T::relaxed(json)
     }
 
     fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {

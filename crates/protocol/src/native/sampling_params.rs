@@ -5,6 +5,7 @@ use crate::native::TokenLimit;
 use crate::openai::LogitBias;
 
 record! {
+    take_exactly:
     /// How to sample, as the native API spells it.
     pub struct SamplingParams {
         /// Most tokens to generate: 128 when absent, as many as the context has room for when null.

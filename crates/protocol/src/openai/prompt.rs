@@ -36,6 +36,10 @@ impl FromJson for Prompt {
         String::fits(json) || Vec::<i64>::fits(json)
     }
 
+    fn relaxed(json: Json) -> Json {
+        Vec::<i64>::relaxed(json)
+    }
+
     fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
         match json {
             Json::String(text) => Ok(Self::Text(text)),
@@ -70,6 +74,10 @@ mod tests {
             (r"[[1], [2, 3]]", "Many([Tokens([1]), Tokens([2, 3])])"),
             (r#"["a", [1]]"#, r#"Many([Text("a"), Tokens([1])])"#),
             ("[]", "One(Tokens([]))"),
+            (r#"["1"]"#, r#"Many([Text("1")])"#),
+            (r#"["1", 2]"#, "One(Tokens([1, 2]))"),
+            (r#"[1, "2", true]"#, "One(Tokens([1, 2, 1]))"),
+            (r#"[["1"], [2.0]]"#, "Many([Tokens([1]), Tokens([2])])"),
             (r#"[1, "a"]"#, "[1]: expected an integer, got a string"),
             (
                 r#"["a", 1]"#,

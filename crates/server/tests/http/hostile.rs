@@ -15,6 +15,8 @@ fn odd_values() -> Vec<Value> {
         json!(18_446_744_073_709_551_615_u64),
         json!(""),
         json!("\u{0}x"),
+        json!("1"),
+        json!("9".repeat(1000)),
         json!([]),
         json!([null]),
         json!([[1]]),

@@ -5,6 +5,7 @@ mod chat;
 mod completions;
 mod harness;
 mod hostile;
+mod leniency;
 mod lifecycle;
 mod native;
 mod openapi;

@@ -159,7 +159,7 @@ async fn malformed_bodies_are_located() {
         ),
         (b"[]", "expected an object, got a list"),
         (
-            b"{\"sampling_params\": {\"top_p\": \"x\"}}",
+            b"{\"sampling_params\": {\"top_p\": \"1\"}}",
             "sampling_params.top_p: expected a number, got a string",
         ),
         (
@@ -167,7 +167,7 @@ async fn malformed_bodies_are_located() {
             "text[1]: expected a string, got an integer",
         ),
         (
-            b"{\"stream\": \"yes\"}",
+            b"{\"stream\": \"maybe\"}",
             "stream: expected a boolean, got a string",
         ),
     ];
