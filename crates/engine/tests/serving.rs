@@ -1,6 +1,7 @@
 //! The engine over a fake executor: order, cancelling, limits, draining and a lost device.
 
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
 use engine::{
     EngineConfig, EngineHandle, EngineThread, GenerateRequest, RequestError, StepFloor, TokenEvent,
@@ -145,15 +146,21 @@ async fn a_thousand_requests_of_which_half_go_away_leave_nothing_behind() {
     );
 }
 
+/// A model that waits for a permit before every token, and for none once nobody gives any.
+fn gated() -> (Sender<()>, impl FnMut(&[u32]) -> u32 + Send + 'static) {
+    let (gate, permits) = channel();
+    let model = move |history: &[u32]| {
+        let _ = permits.recv();
+        history.len() as u32
+    };
+    (gate, model)
+}
+
 #[tokio::test]
 async fn a_flush_waits_for_the_steps_of_sequences_that_have_ended_and_for_no_others() {
     // How many of two are gone when the flush comes.
     for gone in 0..=2 {
-        let (gate, permits) = std::sync::mpsc::channel::<()>();
-        let model = move |history: &[u32]| {
-            let _ = permits.recv();
-            history.len() as u32
-        };
+        let (gate, model) = gated();
         let executor = Box::new(FakeExecutor::new(model));
         let (engine, _thread) = engine::start(config(2), executor).expect("a thread");
         gate.send(()).expect("the model waits");
@@ -234,11 +241,7 @@ async fn a_full_queue_refuses_and_a_draining_engine_finishes_what_it_has() {
 
 #[tokio::test]
 async fn nobody_waits_beyond_the_limit_and_who_leaves_makes_room() {
-    let (gate, permits) = std::sync::mpsc::channel::<()>();
-    let model = move |history: &[u32]| {
-        let _ = permits.recv();
-        history.len() as u32
-    };
+    let (gate, model) = gated();
     let mut config = config(2);
     config.scheduler.max_rows = 1;
     config.max_waiting = 2;

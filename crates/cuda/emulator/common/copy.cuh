@@ -4,21 +4,22 @@
 
 inline uint32_t shared_address(const void* pointer) { return emulator::shared_offset(pointer); }
 
-inline void copy16(uint32_t to, const void* from, bool valid) {
-    if (valid && reinterpret_cast<uintptr_t>(from) % 16 != 0) emulator::refuse("copies sixteen bytes from %p", from);
-    uint8_t* place = emulator::at_shared(to, 16, 16);
-    memset(place, emulator::kPoison, 16);
-    emulator::thread().copies.push_back({place, valid ? from : nullptr, 16});
+// From nowhere: zeros.
+template <int kBytes>
+inline void copy_later(uint32_t to, const void* from) {
+    if (reinterpret_cast<uintptr_t>(from) % kBytes != 0) emulator::refuse("copies %d bytes from %p", kBytes, from);
+    uint8_t* place = emulator::at_shared(to, kBytes, kBytes);
+    memset(place, emulator::kPoison, kBytes);
+    emulator::thread().copies.push_back({place, from, kBytes});
 }
 
-inline void copy16(uint32_t to, const void* from) { copy16(to, from, true); }
+inline void copy16(uint32_t to, const void* from) { copy_later<16>(to, from); }
+
+inline void copy16(uint32_t to, const void* from, bool valid) { copy16(to, valid ? from : nullptr); }
 
 template <int kBytes>
 inline void copy_few(void* to, const void* from) {
-    if (reinterpret_cast<uintptr_t>(from) % kBytes != 0) emulator::refuse("copies %d bytes from %p", kBytes, from);
-    uint8_t* place = emulator::at_shared(shared_address(to), kBytes, kBytes);
-    memset(place, emulator::kPoison, kBytes);
-    emulator::thread().copies.push_back({place, from, kBytes});
+    copy_later<kBytes>(shared_address(to), from);
 }
 
 inline void commit_copies() {

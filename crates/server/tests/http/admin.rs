@@ -4,8 +4,7 @@ use expect_test::expect;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Gate, Setup, masked, start};
-use testkit::fake_executor::FakeExecutor;
+use crate::harness::{Setup, masked, start, start_gated};
 
 #[tokio::test]
 async fn the_model_and_the_server_are_described() {
@@ -149,10 +148,7 @@ async fn a_healthy_server_says_so_in_every_way() {
 
 #[tokio::test]
 async fn the_cache_is_flushed_only_when_idle() {
-    let (gate, model) = Gate::new();
-    let server = Setup::with(|setup| setup.executor = FakeExecutor::new(model))
-        .start()
-        .await;
+    let (gate, server) = start_gated().await;
     let client = server.client();
     gate.open_for(1);
     let body = json!({"text": "x", "stream": true, "sampling_params": {"max_new_tokens": 500}});
@@ -186,10 +182,7 @@ async fn the_cache_is_flushed_only_when_idle() {
 #[tokio::test]
 async fn requests_that_were_aborted_do_not_keep_the_cache_from_being_flushed() {
     for stream in [true, false] {
-        let (gate, model) = Gate::new();
-        let server = Setup::with(|setup| setup.executor = FakeExecutor::new(model))
-            .start()
-            .await;
+        let (gate, server) = start_gated().await;
         let client = server.client();
         gate.open_for(1);
         let body =
@@ -216,10 +209,7 @@ async fn requests_that_were_aborted_do_not_keep_the_cache_from_being_flushed() {
 
 #[tokio::test]
 async fn a_request_can_be_aborted_by_name() {
-    let (gate, model) = Gate::new();
-    let server = Setup::with(|setup| setup.executor = FakeExecutor::new(model))
-        .start()
-        .await;
+    let (gate, server) = start_gated().await;
     gate.open_for(2);
     let body = json!({"text": "x", "rid": "request-1", "stream": true});
     let mut events = server.client().stream("/generate", &body).await;

@@ -9,7 +9,7 @@ use testkit::fake_executor::FakeExecutor;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::harness::{Gate, Setup, TestServer, start};
+use crate::harness::{Setup, TestServer, start, start_gated};
 
 /// Waits until nothing is left of any request.
 async fn nothing_left(server: &TestServer) {
@@ -38,10 +38,7 @@ async fn a_client_that_leaves_takes_its_sequence_with_it() {
 
 #[tokio::test]
 async fn a_client_that_leaves_before_its_answer_takes_its_sequence_with_it() {
-    let (gate, model) = Gate::new();
-    let server = Setup::with(|setup| setup.executor = FakeExecutor::new(model))
-        .start()
-        .await;
+    let (gate, server) = start_gated().await;
     let body = json!({"text": "x", "sampling_params": {"max_new_tokens": 500}});
     let client = server.client();
     gate.open_for(1);
@@ -107,10 +104,7 @@ async fn a_thousand_requests_half_of_which_disconnect_leave_nothing_behind() {
 
 #[tokio::test]
 async fn a_server_that_is_told_to_stop_answers_first() {
-    let (gate, model) = Gate::new();
-    let server = Setup::with(|setup| setup.executor = FakeExecutor::new(model))
-        .start()
-        .await;
+    let (gate, server) = start_gated().await;
     let client = server.client();
     gate.open_for(1);
     let mut events = client
@@ -139,10 +133,7 @@ async fn a_server_that_is_told_to_stop_answers_first() {
 
 #[tokio::test]
 async fn a_server_told_twice_does_not_wait() {
-    let (gate, model) = Gate::new();
-    let server = Setup::with(|setup| setup.executor = FakeExecutor::new(model))
-        .start()
-        .await;
+    let (gate, server) = start_gated().await;
     gate.open_for(1);
     let body = json!({"text": "x", "stream": true});
     let mut events = server.client().stream("/generate", &body).await;

@@ -18,8 +18,9 @@ use tokio::task::JoinHandle;
 
 use client::Client;
 pub(crate) use client::answer;
+use model::Gate;
+pub(crate) use model::speak;
 use model::{END, VOCABULARY, template, tokenizer};
-pub(crate) use model::{Gate, speak};
 
 /// What a test may want to be different.
 pub(crate) struct Setup {
@@ -119,6 +120,13 @@ impl TestServer {
 /// A server with default settings.
 pub(crate) async fn start() -> TestServer {
     Setup::default().start().await
+}
+
+/// The same with a gate before every token.
+pub(crate) async fn start_gated() -> (Gate, TestServer) {
+    let (gate, model) = Gate::new();
+    let setup = Setup::with(|setup| setup.executor = FakeExecutor::new(model));
+    (gate, setup.start().await)
 }
 
 fn server_config() -> ServerConfig {
