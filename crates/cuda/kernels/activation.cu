@@ -40,9 +40,8 @@ extern "C" __global__ void __launch_bounds__(256) gated_activation(const __grid_
     for (uint32_t i = 0; i < kPieces; ++i) {
         const uint32_t column = (thread + i * threads) * 8;
         if (column >= p.width) break;
-        activate_all(gates[i], p.gelu);
 #pragma unroll
-        for (int j = 0; j < 8; ++j) ups[i][j] *= gates[i][j];
+        for (int j = 0; j < 8; ++j) ups[i][j] *= activate(gates[i][j], p.gelu);
         store8(out + column, pack8(ups[i]));
     }
 }

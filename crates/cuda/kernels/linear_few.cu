@@ -6,9 +6,10 @@
 #include "common/barrier.cuh"
 #include "common/mma.cuh"
 #include "common/order.cuh"
+#include "common/ring_place.cuh"
 #include "common/room.cuh"
 #include "linear/factors.cuh"
-#include "linear/finish.cuh"
+#include "linear/rows.cuh"
 
 constexpr int kTokens = 8;
 constexpr int kWarps = 8;
@@ -38,8 +39,10 @@ struct Few {
     static constexpr int kWeightBytes = kSlices * kWeightSlice;
     static constexpr int kBytes = kWeightBytes + kSlices * kRowSlice;
 
+    using Rows = RowEnding<kGroups * 16, kTokens, 32 * kWarps, kEnding>;
+
     struct Rest {
-        float sums[kWarps][kMine][4][32];
+        float sums[kShares][kTokens][Rows::kRow];
         Factors factors;
         Barrier full[16];
         Barrier empty[16];
@@ -62,22 +65,41 @@ struct Few {
         copy_box(to + kWeightBytes, &p.x, full, 0, 0, stage * kSlices);
     }
 
+    // The tiles of a block, stage by stage.
+    struct Course {
+        uint32_t tile = blockIdx.x;
+        uint32_t stage = 0;
+
+        __device__ __forceinline__ void advance(uint32_t stages) {
+            if (++stage < stages) return;
+            stage = 0;
+            tile += gridDim.x;
+        }
+    };
+
     // One thread keeps the ring full.
     static __device__ void produce(const LinearParams& p, uint8_t* ring, Rest* rest, uint32_t tiles) {
         expect_map(&p.weight);
         expect_map(&p.x);
         const uint32_t count = (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x * p.stages;
         const uint32_t early = min(count, static_cast<uint32_t>(kStages));
-        const auto tile = [&](uint32_t i) { return blockIdx.x + i / p.stages * gridDim.x; };
-        for (uint32_t i = 0; i < early; ++i) fetch_weights(p, ring + i * kBytes, &rest->full[i], tile(i), i % p.stages);
+        Course course, again;
+#pragma unroll 1
+        for (uint32_t i = 0; i < early; ++i, course.advance(p.stages)) {
+            fetch_weights(p, ring + i * kBytes, &rest->full[i], course.tile, course.stage);
+        }
         if (early == count) let_successor_begin();
         wait_for_predecessor();
-        for (uint32_t i = 0; i < early; ++i) fetch_rows(p, ring + i * kBytes, &rest->full[i], i % p.stages);
+#pragma unroll 1
+        for (uint32_t i = 0; i < early; ++i, again.advance(p.stages)) {
+            fetch_rows(p, ring + i * kBytes, &rest->full[i], again.stage);
+        }
         RingPlace<kStages> place;
-        for (uint32_t i = early; i < count; ++i, place.advance()) {
+#pragma unroll 1
+        for (uint32_t i = early; i < count; ++i, place.advance(), course.advance(p.stages)) {
             rest->empty[place.stage].wait(place.parity);
-            fetch_weights(p, ring + place.stage * kBytes, &rest->full[place.stage], tile(i), i % p.stages);
-            fetch_rows(p, ring + place.stage * kBytes, &rest->full[place.stage], i % p.stages);
+            fetch_weights(p, ring + place.stage * kBytes, &rest->full[place.stage], course.tile, course.stage);
+            fetch_rows(p, ring + place.stage * kBytes, &rest->full[place.stage], course.stage);
         }
         // What the next product fetches early fills the gap between this one's last stage and its own first results;
         // begun sooner, it would only take turns with this one.
@@ -106,42 +128,61 @@ struct Few {
         }
     }
 
-    // Adds what warps have of the same groups, and finishes one group a warp.
-    static __device__ void join(const LinearParams& p, Rest* rest, uint32_t tile, const float (&sums)[kMine][4]) {
+    // What warps have of the same outputs.
+    struct WarpSums {
+        const float* sums;
+
+        __device__ __forceinline__ uint32_t row(uint32_t number) const { return number; }
+
+        __device__ __forceinline__ void add(uint32_t place, float (&totals)[4]) const {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) totals[i] = 0.0f;
+#pragma unroll
+            for (int share = 0; share < kShares; ++share) {
+                const float4 found = *reinterpret_cast<const float4*>(sums + share * kTokens * Rows::kRow + place);
+                totals[0] += found.x, totals[1] += found.y, totals[2] += found.z, totals[3] += found.w;
+            }
+        }
+    };
+
+    static __device__ __forceinline__ void leave(Rest* rest, const float (&sums)[kMine][4]) {
         const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
         for (int j = 0; j < kMine; ++j) {
+            const uint32_t group = warp / kShares + j * kParts;
+            if (kGroups % kParts != 0 && group >= kGroups) break;
 #pragma unroll
-            for (int i = 0; i < 4; ++i) rest->sums[warp][j][i][lane] = sums[j][i];
-        }
-        meet(1, 32 * kWarps);
-        for (uint32_t group = warp; group < kGroups; group += kWarps) {
-            float total[4] = {};
-#pragma unroll
-            for (int share = 0; share < kShares; ++share) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    total[i] += rest->sums[group % kParts * kShares + share][group / kParts][i][lane];
-                }
+            for (int i = 0; i < 4; ++i) {
+                rest->sums[warp % kShares][lane % 4 * 2 + i % 2][group * 16 + lane / 4 + i / 2 * 8] = sums[j][i];
             }
-            Finish<kTokens>::template run<kEnding>(p, &rest->factors, (tile * kGroups + group) * 16, total);
         }
-        meet(1, 32 * kWarps);
     }
 
     static __device__ void consume(const LinearParams& p, uint8_t* ring, Rest* rest, uint32_t tiles) {
         const uint32_t base = shared_address(ring);
+        const WarpSums warp_sums{&rest->sums[0][0][0]};
+        const bool late = kEnding != Ending::kOnward && p.squares;
         RingPlace<kStages> place;
-        wait_for_predecessor();
+        typename Rows::Ahead ahead;
+#pragma unroll 1
         for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const Rows rows(p, tile * (kGroups * 16));
+            rows.prepare(ahead);
+            if (tile == blockIdx.x) wait_for_predecessor();
+            if constexpr (kEnding == Ending::kOnward) rows.load_residuals(warp_sums, Rows::first_number(), ahead);
             float sums[kMine][4] = {};
+#pragma unroll 1
             for (uint32_t stage = 0; stage < p.stages; ++stage, place.advance()) {
                 rest->full[place.stage].wait(place.parity);
                 multiply(base + place.stage * kBytes, sums);
                 __syncwarp();
                 if (threadIdx.x % 32 == 0) rest->empty[place.stage].arrive();
             }
-            join(p, rest, tile, sums);
+            leave(rest, sums);
+            meet(1, 32 * kWarps);
+            if (late) rest->factors.wait();
+            rows.run(warp_sums, late ? rest->factors.values : nullptr, ahead);
+            meet(1, 32 * kWarps);
         }
     }
 
@@ -149,6 +190,7 @@ struct Few {
         extern __shared__ __align__(1024) uint8_t shared[];
         Rest* rest = reinterpret_cast<Rest*>(shared + kStages * kBytes);
         if (threadIdx.x == 0) {
+#pragma unroll 1
             for (int i = 0; i < kStages; ++i) {
                 rest->full[i].init(1);
                 rest->empty[i].init(kWarps);
@@ -164,8 +206,8 @@ struct Few {
             if (threadIdx.x % 32 == 0) produce(p, shared, rest, tiles);
         } else {
             wait_for_predecessor();
-            if (p.squares) {
-                find_factors<1>(p, rest->factors.values, 0, 0, p.rows);
+            if (kEnding != Ending::kOnward && p.squares) {
+                find_factors<1>(p, rest->factors.values, 0, 0, 1);
                 if (threadIdx.x % 32 == 0) rest->factors.found.arrive();
             }
         }

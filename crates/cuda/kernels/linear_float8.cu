@@ -111,13 +111,15 @@ struct Float8Codes {
         const float* lower = team.p.scales.row(weight_row(team, true));
         typename Team::Sums part = {};
         uint32_t a[2][4][4];
-        RingPlace<Team::kStages> place;
+        Place place;
         uint32_t before = 0;
+#pragma unroll 1
         for (uint32_t stage = team.begin; stage < team.end;) {
             // Inputs that share a scale.
             const uint32_t group = stage / each, first = stage, last = min((group + 1) * each, team.end);
             const float scales[2] = {__ldg(upper + group), __ldg(lower + group)};
-            for (; stage < last; ++stage, place.advance()) {
+#pragma unroll 1
+            for (; stage < last; ++stage, place.advance(team.stages)) {
                 const uint8_t* codes = team.ring + place.stage * Team::kBytes;
                 const uint64_t x = matrix_along(base + place.stage * Team::kBytes + Team::kWeightBytes);
                 team.barriers->full[place.stage].wait(place.parity);

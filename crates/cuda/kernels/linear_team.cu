@@ -23,9 +23,10 @@ struct Bf16Weights {
     template <class Team>
     static __device__ __forceinline__ void multiply(const Team& team, typename Team::Sums& sums) {
         const uint32_t base = shared_address(team.ring), mine = threadIdx.x / 128 * 64 * kRowBytes;
-        RingPlace<Team::kStages> place;
+        Place place;
         uint32_t before = 0;
-        for (uint32_t stage = team.begin; stage < team.end; ++stage, place.advance()) {
+#pragma unroll 1
+        for (uint32_t stage = team.begin; stage < team.end; ++stage, place.advance(team.stages)) {
             const uint64_t weights = matrix_along(base + place.stage * Team::kBytes + mine);
             const uint64_t x = matrix_along(base + place.stage * Team::kBytes + Team::kWeightBytes);
             team.barriers->full[place.stage].wait(place.parity);

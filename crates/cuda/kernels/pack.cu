@@ -76,10 +76,9 @@ struct Factors {
                 if constexpr (kSource == Source::kGates) others[j] *= row_scale * other[j];
             }
         }
-        if constexpr (kSource == Source::kGates) activate_all(values, p.gelu);
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
-            values[j] = kSource == Source::kGates ? values[j] * others[j] : values[j] + others[j];
+            values[j] = kSource == Source::kGates ? activate(values[j], p.gelu) * others[j] : values[j] + others[j];
             squares += values[j] * values[j];
         }
         if constexpr (kSource == Source::kNorm) {

@@ -61,17 +61,3 @@ inline void announce(uint32_t number, uint32_t threads) {
     emulator::Meeting& meeting = emulator::block().numbered[number];
     if (emulator::block().arrive(meeting, threads, numbered(number))) ++meeting.turn;
 }
-
-// A place in a ring of stages, and the parity of its turn.
-template <int kStages>
-struct RingPlace {
-    uint32_t stage = 0;
-    uint32_t parity = 0;
-
-    void advance() {
-        if (++stage == kStages) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-};

@@ -3,6 +3,7 @@
 // A unit is 128 positions of one key head. Eight warps score sixteen positions each; they agree on the largest scores,
 // show each other the weights, and each mixes the values of its own elements: no warp adds to what another one sums.
 #pragma once
+#include "../common/ring_place.cuh"
 #include "../common/room.cuh"
 #include "../common/tma.cuh"
 #include "cursor.cuh"

@@ -3,6 +3,7 @@
 // A tile is up to 128 rows of queries that share a key head: tokens of one sequence, times the heads of a group. It
 // meets the keys and values of its sequence from the last visible position to the first.
 #pragma once
+#include "../common/ring_place.cuh"
 #include "../common/room.cuh"
 #include "../common/tma.cuh"
 #include "params.cuh"

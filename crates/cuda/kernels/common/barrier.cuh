@@ -49,17 +49,3 @@ __device__ __forceinline__ void meet(uint32_t number, uint32_t threads) {
 __device__ __forceinline__ void announce(uint32_t number, uint32_t threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-
-// A place in a ring of stages, and the parity of its turn.
-template <int kStages>
-struct RingPlace {
-    uint32_t stage = 0;
-    uint32_t parity = 0;
-
-    __device__ __forceinline__ void advance() {
-        if (++stage == kStages) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-};

@@ -14,10 +14,9 @@ __device__ __forceinline__ uint32_t cluster_size() {
     return size;
 }
 
-// All threads of all blocks that have not ended; what was written before is seen after.
-__device__ __forceinline__ void meet_cluster() {
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-}
+// All threads of all blocks say that they have begun; who waits sees what they wrote before.
+__device__ __forceinline__ void greet_cluster() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+__device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
 // Where this place in shared memory lies in another block.
 __device__ __forceinline__ uint32_t address_in(uint32_t rank, uint32_t address) {
@@ -26,11 +25,25 @@ __device__ __forceinline__ uint32_t address_in(uint32_t rank, uint32_t address) 
     return there;
 }
 
-__device__ __forceinline__ float4 load_there(uint32_t address) {
-    float4 found;
-    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(found.x), "=f"(found.y), "=f"(found.z), "=f"(found.w)
-                 : "r"(address)
-                 : "memory");
-    return found;
+__device__ __forceinline__ void store_there(uint32_t address, float value) {
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+}
+
+// An arrival at a barrier of another block, which sees what was written there before.
+__device__ __forceinline__ void arrive_there(uint32_t address) {
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(address) : "memory");
+}
+
+// Waits for arrivals from other blocks.
+__device__ __forceinline__ void wait_for_arrivals(uint32_t address, uint32_t parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra ready;\n"
+        "bra again;\n"
+        "ready:\n"
+        "}\n" ::"r"(address),
+        "r"(parity)
+        : "memory");
 }

@@ -1,39 +1,44 @@
 // Factors of late norms, one a row of x, worked out while products run.
 #pragma once
-#include "../common/reduce.cuh"
 #include "params.cuh"
 
-// Warp `warp` of `kWarps` works out the factors that rows from `begin` to `end` lack, eight at a time. Many loads are on
-// their way at once: a product has little time between its first inputs and its end.
+// The sums over all lanes of eight numbers, each in four lanes: that of number i in lanes 4i to 4i + 3.
+__device__ __forceinline__ float share_out_sums(float (&sums)[8]) {
+    const uint32_t lane = threadIdx.x % 32;
+#pragma unroll
+    for (int half = 4; half > 0; half /= 2) {
+        const bool upper = lane & half * 4;
+#pragma unroll
+        for (int i = 0; i < half; ++i) {
+            const float other = __shfl_xor_sync(0xffffffffu, upper ? sums[i] : sums[i + half], half * 4);
+            sums[i] = (upper ? sums[i + half] : sums[i]) + other;
+        }
+    }
+    sums[0] += __shfl_xor_sync(0xffffffffu, sums[0], 2);
+    return sums[0] + __shfl_xor_sync(0xffffffffu, sums[0], 1);
+}
+
+// Warp `warp` of `kWarps` works out the factors that rows lack, every `step`th from `begin` on, eight at a time. Many loads
+// are on their way at once: a product has little time between its first inputs and its end.
+// Sums of squares come in whole fours.
 template <int kWarps>
 __device__ __forceinline__ void find_factors(const LinearSurroundings& p, float* factors, uint32_t warp, uint32_t begin,
-                                             uint32_t end) {
+                                             uint32_t step) {
     const uint32_t lane = threadIdx.x % 32;
-    const bool even = p.parts % 4 == 0 && reinterpret_cast<uintptr_t>(p.squares) % 16 == 0;
-    for (uint32_t first = begin + warp * 8; first < end; first += kWarps * 8) {
+#pragma unroll 1
+    for (uint32_t first = begin + warp * 8 * step; first < p.rows; first += kWarps * 8 * step) {
         float sums[8] = {};
-        const float* rows[8];
+#pragma unroll 1
+        for (uint32_t quad = lane; quad < p.parts / 4; quad += 32) {
 #pragma unroll
-        for (uint32_t i = 0; i < 8; ++i) rows[i] = p.squares + static_cast<size_t>(min(first + i, end - 1)) * p.parts;
-        if (even) {
-#pragma unroll 2
-            for (uint32_t quad = lane; quad < p.parts / 4; quad += 32) {
-#pragma unroll
-                for (uint32_t i = 0; i < 8; ++i) {
-                    const float4 some = __ldcg(reinterpret_cast<const float4*>(rows[i]) + quad);
-                    sums[i] += (some.x + some.y) + (some.z + some.w);
-                }
-            }
-        } else {
-            for (uint32_t part = lane; part < p.parts; part += 32) {
-#pragma unroll
-                for (uint32_t i = 0; i < 8; ++i) sums[i] += __ldcg(rows[i] + part);
+            for (uint32_t i = 0; i < 8; ++i) {
+                const uint32_t row = min(first + i * step, p.rows - 1);
+                const float4 some = __ldcg(reinterpret_cast<const float4*>(p.squares + row * p.parts) + quad);
+                sums[i] += (some.x + some.y) + (some.z + some.w);
             }
         }
-#pragma unroll
-        for (uint32_t i = 0; i < 8; ++i) {
-            const float sum = warp_sum(sums[i]);
-            if (lane == 0 && first + i < end) factors[first + i] = rsqrtf(sum / p.width + p.eps);
-        }
+        const float sum = share_out_sums(sums);
+        const uint32_t row = first + lane / 4 * step;
+        if (lane % 4 == 0 && row < p.rows) factors[row] = rsqrtf(__fdividef(sum, p.width) + p.eps);
     }
 }

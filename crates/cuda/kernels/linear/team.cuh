@@ -2,9 +2,11 @@
 //
 // Weights are the first factor, 64 outputs a warpgroup, and all rows of x the second. A block takes one tile of outputs and
 // a whole multiprocessor. Where there are fewer tiles than multiprocessors, blocks of a cluster share the inputs of a tile:
-// each leaves its sums in its own shared memory, and finishes some of the rows with what the others left.
+// each sends its sums to where rows are ended, and ends some of the rows itself.
 #pragma once
+#include "../common/cluster.cuh"
 #include "../common/order.cuh"
+#include "../common/ring_place.cuh"
 #include "../common/room.cuh"
 #include "../common/shares.cuh"
 #include "../common/wgmma.cuh"
@@ -35,13 +37,15 @@ struct TeamOf {
     static constexpr int kStages = kFit < kMostStages ? kFit : kMostStages;
 
     using Sums = float[kTokens / 2];
-    using Rows = RowEnding<kOutputs, kConsumers, kEnding>;
+    using Rows = RowEnding<kOutputs, kTokens, kConsumers, kEnding>;
 
     struct Barriers {
         Barrier full[kStages];
         Barrier empty[kStages];
         // Opens when the factors are there that rows of x lack.
         Barrier found;
+        // Opens when the other blocks of the cluster have sent their sums.
+        Barrier received;
         float factors[kTokens];
     };
     static_assert(sizeof(Barriers) <= 1024, "fits");
@@ -53,25 +57,25 @@ struct TeamOf {
     // Which of the blocks that share the inputs of its tile this is, and how many they are: a cluster.
     uint32_t part;
     uint32_t parts;
+    // A power of two: rows take turns with blocks.
+    uint32_t shift;
     uint32_t tile;
+    // Of the ring; behind them lie the sums of others.
+    uint32_t stages;
     // Stages of inputs.
     uint32_t begin;
     uint32_t end;
-    // Rows that this block finishes.
-    uint32_t first_row;
-    uint32_t last_row;
 
     __device__ TeamOf(const Params& params, uint8_t* shared)
         : p(params), ring(shared), barriers(reinterpret_cast<Barriers*>(shared + kStages * kBytes)) {
         part = cluster_rank();
         parts = cluster_size();
+        shift = 31 - __clz(parts);
         tile = blockIdx.x / parts;
         const Shares shares(p.stages, parts);
         begin = shares.begin(part);
         end = shares.begin(part + 1);
-        const uint32_t each = (p.rows + parts - 1) / parts;
-        first_row = min(part * each, p.rows);
-        last_row = min(first_row + each, p.rows);
+        stages = kStages - ((parts - 1) * sent_floats() * 4 + kBytes - 1) / kBytes;
     }
 
     // Stages may be used again when all threads that multiply are done with them.
@@ -81,11 +85,13 @@ struct TeamOf {
 
     __device__ void run() const {
         if (threadIdx.x == 0) {
+#pragma unroll 1
             for (int i = 0; i < kStages; ++i) {
                 barriers->full[i].init(1);
                 barriers->empty[i].init(kConsumers / Kind::kThreadsToRelease);
             }
             barriers->found.init(kFactorWarps);
+            barriers->received.init(max(parts - 1, 1u) * (kConsumers / 32));
             publish_barriers();
         }
         if (threadIdx.x == kConsumers) {
@@ -93,12 +99,15 @@ struct TeamOf {
             expect_map(&p.x);
         }
         __syncthreads();
+        if (parts > 1) greet_cluster();
         let_successor_begin();
         if (threadIdx.x >= kConsumers) {
             const uint32_t warp = (threadIdx.x - kConsumers) / 32;
             if (warp > 0) {
                 wait_for_predecessor();
-                if (p.squares) find_factors<kFactorWarps>(p, barriers->factors, warp - 1, first_row, last_row);
+                if (kEnding != Ending::kOnward && p.squares) {
+                    find_factors<kFactorWarps>(p, barriers->factors, warp - 1, part, parts);
+                }
                 if (threadIdx.x % 32 == 0) barriers->found.arrive();
             } else if (threadIdx.x == kConsumers) {
                 produce();
@@ -109,6 +118,12 @@ struct TeamOf {
     }
 
 private:
+    // What a block sends to another one: its sums of the rows that the other one ends.
+    __device__ __forceinline__ uint32_t sent_floats() const { return (kTokens >> shift) * Rows::kRow; }
+
+    __device__ __forceinline__ float* own() const { return reinterpret_cast<float*>(ring); }
+    __device__ __forceinline__ float* received() const { return reinterpret_cast<float*>(ring + stages * kBytes); }
+
     __device__ void fetch_weights(uint32_t slot, uint32_t stage) const {
         Barrier* full = &barriers->full[slot];
         full->expect(kBytes);
@@ -116,6 +131,7 @@ private:
     }
 
     __device__ void fetch_x(uint32_t slot, uint32_t stage) const {
+#pragma unroll
         for (int slice = 0; slice < Kind::kInputs / kSlice; ++slice) {
             copy_box(ring + slot * kBytes + kWeightBytes + slice * kTokens * kSlice * 2, &p.x, &barriers->full[slot],
                      stage * Kind::kInputs + slice * kSlice, 0);
@@ -124,53 +140,59 @@ private:
 
     // One thread keeps the ring full.
     __device__ void produce() const {
-        const uint32_t count = end - begin, early = min(count, static_cast<uint32_t>(kStages));
+        const uint32_t count = end - begin, early = min(count, stages);
+#pragma unroll 1
         for (uint32_t i = 0; i < early; ++i) fetch_weights(i, begin + i);
         wait_for_predecessor();
+#pragma unroll 1
         for (uint32_t i = 0; i < early; ++i) fetch_x(i, begin + i);
-        RingPlace<kStages> place;
-        for (uint32_t i = early; i < count; ++i, place.advance()) {
+        Place place;
+#pragma unroll 1
+        for (uint32_t i = early; i < count; ++i, place.advance(stages)) {
             barriers->empty[place.stage].wait(place.parity);
             fetch_weights(place.stage, begin + i);
             fetch_x(place.stage, begin + i);
         }
     }
 
-    // Sums of the block, row by row, in the place of stages: nothing is on its way any more.
-    __device__ __forceinline__ void leave(const Sums& sums) const {
-        float* to = reinterpret_cast<float*>(ring);
-        const uint32_t lane = threadIdx.x % 32, output = threadIdx.x / 32 * 16 + lane / 4;
+    // Sums go to where their rows are ended: in the place of stages here, behind the stages elsewhere. Of eight rows, blocks
+    // take turns: a thread has sums of two.
+    __device__ __forceinline__ void send(const Sums& sums) const {
+        const uint32_t lane = threadIdx.x % 32, output = threadIdx.x / 32 * 16 + lane / 4, step = (8 >> shift) * Rows::kRow * 4;
 #pragma unroll
-        for (int i = 0; i < kTokens / 2; ++i) {
-            const uint32_t token = i / 4 * 8 + lane % 4 * 2 + i % 2;
-            to[token * Rows::kRow + output + i / 2 % 2 * 8] = sums[i];
+        for (int parity = 0; parity < 2; ++parity) {
+            const uint32_t token = lane % 4 * 2 + parity, to = token & (parts - 1);
+            const float* base = to == part ? own() : received() + (part - (part > to)) * sent_floats();
+            uint32_t place = address_in(to, shared_address(base + (token >> shift) * Rows::kRow + output));
+#pragma unroll
+            for (int i = parity; i < kTokens / 2; i += 4, place += step) {
+                store_there(place, sums[i]);
+                store_there(place + 32, sums[i + 2]);
+            }
         }
+        __syncwarp();
+        if (lane < parts && lane != part) arrive_there(address_in(lane, shared_address(&barriers->received)));
     }
 
     __device__ void consume() const {
         constexpr bool kEndsLayer = kEnding == Ending::kOnward;
         Sums sums = {};
-        [[maybe_unused]] typename Rows::Ahead ahead;
+        typename Rows::Ahead ahead;
+        const Rows rows(p, tile * kOutputs);
+        const TileSums tile_sums{own(), received(), part, parts, sent_floats()};
+        rows.prepare(ahead);
         wait_for_predecessor();
-        if constexpr (kEndsLayer) Rows::prepare(p, tile * kOutputs, first_row, last_row, ahead);
+        if constexpr (kEndsLayer) rows.load_residuals(tile_sums, Rows::first_number(), ahead);
         Kind::multiply(*this, sums);
-        // Other warpgroups may still read the stages.
+        if (parts > 1) wait_for_cluster();
+        // Nothing is on its way any more, but other warpgroups may still read the stages.
         meet(1, kConsumers);
-        leave(sums);
-        if (parts > 1) {
-            meet_cluster();
-        } else {
-            meet(1, kConsumers);
-        }
-        const TileSums tile_sums{shared_address(ring), parts};
-        if constexpr (kEndsLayer) {
-            Rows::end_layer(p, tile_sums, tile * kOutputs, first_row, last_row, ahead);
-        } else {
-            if (p.squares) barriers->found.wait(0);
-            Rows::write(p, tile_sums, p.squares ? barriers->factors : nullptr, tile * kOutputs, first_row, last_row);
-        }
-        // Others read what this block left.
-        if (parts > 1) meet_cluster();
+        send(sums);
+        meet(1, kConsumers);
+        if (parts > 1) wait_for_arrivals(shared_address(&barriers->received), 0);
+        const bool late = !kEndsLayer && p.squares;
+        if (late) barriers->found.wait(0);
+        rows.run(tile_sums, late ? barriers->factors : nullptr, ahead);
     }
 };
 

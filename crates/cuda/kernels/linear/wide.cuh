@@ -7,6 +7,7 @@
 #include "../common/activate.cuh"
 #include "../common/order.cuh"
 #include "../common/registers.cuh"
+#include "../common/ring_place.cuh"
 #include "../common/room.cuh"
 #include "../common/wgmma.cuh"
 #include "params.cuh"
@@ -185,10 +186,8 @@ private:
     __device__ __forceinline__ void end(const HalfSums& sums, uint32_t half) const {
         if constexpr (!kGated) {
             write(sums, half, [](float first, float second) { return __floats2bfloat162_rn(first, second); });
-        } else if (p.gelu) {
-            write(sums, half, [](float gate, float up) { return __float2bfloat16(activate(gate, true) * up); });
         } else {
-            write(sums, half, [](float gate, float up) { return __float2bfloat16(activate(gate, false) * up); });
+            write(sums, half, [&](float gate, float up) { return __float2bfloat16(activate(gate, p.gelu) * up); });
         }
     }
 

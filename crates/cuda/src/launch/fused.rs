@@ -4,7 +4,7 @@ use ops::{
     Activation, Form, GatedLinear, Inputs, LateLinear, LateNorm, LinearAddNorm, NormState, OpError,
     Weight,
 };
-use tensor::DType;
+use tensor::{DType, ViewMut};
 
 use crate::chain::Chain;
 use crate::device::CudaDevice;
@@ -39,6 +39,9 @@ impl CudaDevice {
     ) -> Option<Result<(), OpError>> {
         if self.chains(weight, product) {
             return Some(self.chain_product(product, weight, (norm, ending)));
+        }
+        if !product.results_are_quads() {
+            return None;
         }
         let gates = norm.is_none() && ending.is_gated();
         let fusable = self.products.fusable(weight, product.x.rows(), gates)?;
@@ -97,11 +100,15 @@ impl CudaDevice {
             bias: op.product.bias,
             out: op.out,
         };
-        // Readers take the sums by 16-byte pieces, as this product takes its inputs.
-        let out_at = (product.out.address() as u64, product.out.stride());
+        // Readers take the sums by 16-byte pieces, as this product takes its inputs, and squares by fours.
+        let pieces = |matrix: &ViewMut<'_>| (matrix.address() as u64, matrix.stride());
+        let all = [pieces(&product.out), pieces(&op.residual)];
         let fits = matches!(op.inputs, Inputs::Plain)
             && product.rows_are_pieces()
-            && are_pieces(product.out.cols(), &[out_at])
+            && are_pieces(product.out.cols(), &all)
+            && (op.squares.address() as usize).is_multiple_of(16)
+            && op.squares.stride().is_multiple_of(4)
+            && (op.weight.address() as usize).is_multiple_of(16)
             && op.residual.dtype() == DType::BF16
             && op.weight.dtype() == DType::F32;
         if !(read_late && fits) {

@@ -70,6 +70,12 @@ impl Product<'_> {
     fn results_are_pieces(&self) -> bool {
         (self.out.address() as usize).is_multiple_of(16)
             && (self.out.stride() * self.out.dtype().size()).is_multiple_of(16)
+            && self.bias_address().is_multiple_of(8)
+    }
+
+    /// True when our kernels can take results and their bias by fours.
+    pub(crate) fn results_are_quads(&self) -> bool {
+        self.results_are_pieces() && self.out.cols().is_multiple_of(4)
     }
 
     /// Some rows of it.

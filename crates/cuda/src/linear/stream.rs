@@ -129,9 +129,12 @@ impl Stream {
         })
     }
 
-    /// Ways to compute a product.
+    /// Ways to compute a product; none where threads cannot take its results by fours.
     pub(crate) fn variants(&self, product: &Product<'_>) -> Vec<Variant> {
         let (rows, outputs, inputs) = (product.x.rows(), product.out.cols(), product.x.cols());
+        if !product.results_are_quads() {
+            return Vec::new();
+        }
         if rows > FEW || !inputs.is_multiple_of(TensorMap::SLICE as usize) {
             let teams = self.teams.variants(rows, (outputs, inputs));
             let wide = self.wides.take(product).then_some(Variant::Wide);

@@ -139,7 +139,8 @@ impl Products {
             let way = self.float8_way(product, weight)?;
             return self.run_float8_way(product, weight, &way);
         }
-        match self.float8.variants(rows, weight).first() {
+        let variants = self.float8.variants(rows, weight);
+        match variants.first().filter(|_| product.results_are_quads()) {
             Some(&variant) => self.run_float8_stream(product, weight, variant),
             None => self.run_float8_any(product, weight),
         }
