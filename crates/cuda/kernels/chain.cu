@@ -42,6 +42,7 @@ __device__ __forceinline__ void compute(const ChainParams& p, const ChainLink* l
                                         uint8_t* x, Rest* rest) {
     ChainRing::Place place{0, 0};
     uint32_t norms = 0;
+    const uint32_t inverse = GroupShare::inverse();
     learn(&rest->links[0], links);
 #pragma unroll 1
     for (uint32_t i = 0; i < p.count; ++i) {
@@ -55,8 +56,9 @@ __device__ __forceinline__ void compute(const ChainParams& p, const ChainLink* l
             continue;
         }
         LateFactors factors{&rest->found[norms % 2], rest->factors[norms % 2], norms / 2 % 2};
-        if (ChainClerk::has_factors(link)) ++norms;
-        ChainProduct<Weight>(link, ring, mail, x, &rest->product, &factors).run(place);
+        const GroupShare share(link.groups, inverse);
+        if (ChainClerk::has_factors(link, share)) ++norms;
+        ChainProduct<Weight>(link, ring, mail, x, &rest->product, &factors, share).run(place);
     }
 }
 
@@ -76,6 +78,7 @@ __device__ __forceinline__ void run(const ChainParams& p, uint8_t* shared) {
     const ChainLink* links = p.links ? p.links : &p.only;
     const ChainRing ring{shared, rest->full, rest->empty, p.ring};
     if (threadIdx.x == 0) {
+#pragma unroll 1
         for (uint32_t i = 0; i < p.ring; ++i) {
             ring.full[i].init(1);
             ring.empty[i].init(kWarps);
@@ -88,7 +91,7 @@ __device__ __forceinline__ void run(const ChainParams& p, uint8_t* shared) {
     const uint32_t warp = threadIdx.x / 32;
     if (warp >= kWarps) give_up_registers<kFew>();
     if (warp == kWarps) {
-        ChainFetch(links, ring).run(p.count);
+        ChainFetch(links, ring, GroupShare::inverse()).run(p.count);
         let_successor_begin();
         wait_for_predecessor();
         return;
@@ -96,7 +99,7 @@ __device__ __forceinline__ void run(const ChainParams& p, uint8_t* shared) {
     wait_for_predecessor();
     const uint32_t age = __ldcg(&p.progress->age);
     if (warp == kWarps + 1) {
-        ChainClerk{rest->found, rest->factors}.run(p, links, age);
+        ChainClerk{rest->found, rest->factors, GroupShare::inverse()}.run(p, links, age);
         return;
     }
     if (warp > kWarps) return;

@@ -90,19 +90,24 @@ struct ChainAttention {
 
     // All parts of this block, and then what it adds up of them.
     __device__ void run(ChainRing::Place& place) {
-        if (known->page_table != a.page_table || known->heads != a.kv_heads) find(blockIdx.x);
-        const uint32_t count = known->count;
+        bool is_known = known->page_table == a.page_table && known->heads == a.kv_heads;
 #pragma unroll 1
-        for (uint32_t number = blockIdx.x; number < count; number += gridDim.x) {
-            if (part.number != number) find(number);
-            prepare();
-            attend(place);
-            tell();
-        }
+        for (uint32_t turn = 0; turn < 2; ++turn) {
+            uint32_t number = blockIdx.x;
 #pragma unroll 1
-        for (uint32_t number = blockIdx.x; number < count; number += gridDim.x) {
-            if (part.number != number) find(number);
-            if (part.parts > 1) add_up();
+            do {
+                if (!is_known || part.number != number) find(number);
+                is_known = true;
+                if (number >= known->count) return;
+                if (turn == 0) {
+                    prepare();
+                    attend(place);
+                    tell();
+                } else if (part.parts > 1) {
+                    add_up();
+                }
+                number += gridDim.x;
+            } while (number < known->count);
         }
     }
 
@@ -130,23 +135,27 @@ private:
         const uint32_t jobs = a.group + (part.has_newest() ? 2 : 0);
 #pragma unroll 1
         for (uint32_t job = warp; job < jobs; job += kWarps) {
-            if (job < a.group) {
-                const uint32_t first = (part.head * a.group + job) * kHeadDim;
-                const typename Head::Norm norm({a.fresh.query_norm, a.fresh.query_eps, a.fresh.wide_norms});
-                Head query = fresh(a.query, a.query_stride, first, 0);
-                if (a.fresh.query_norm) query.normalise(norm, kHeadDim);
-                query.rotate(angles);
-                query.store(shared->query[job], kHeadDim);
-            } else if (job == a.group) {
-                const typename Head::Norm norm({a.fresh.key_norm, a.fresh.key_eps, a.fresh.wide_norms});
-                Head key = fresh(a.fresh.key, a.fresh.key_stride, part.head * kHeadDim, queries);
-                if (a.fresh.key_norm) key.normalise(norm, kHeadDim);
-                key.rotate(angles);
-                keep(key, shared->key, a.keys);
+            const bool is_query = job < a.group, is_value = job > a.group;
+            const HeadNorm wanted = is_query ? HeadNorm{a.fresh.query_norm, a.fresh.query_eps, a.fresh.wide_norms}
+                                             : HeadNorm{is_value ? nullptr : a.fresh.key_norm, a.fresh.key_eps, a.fresh.wide_norms};
+            const typename Head::Norm norm(wanted);
+            const uint32_t number = is_query ? part.head * a.group + job : part.head;
+            Head head;
+            if (mail.from_results) {
+                // Queries, keys and values follow each other.
+                const uint32_t before = is_query ? 0 : queries + (is_value ? a.kv_heads * kHeadDim : 0);
+                receive_head(before + number * kHeadDim, head);
             } else {
-                const uint32_t before = queries + a.kv_heads * kHeadDim;
-                const Head value = fresh(a.fresh.value, a.fresh.value_stride, part.head * kHeadDim, before);
-                keep(value, shared->value, a.values);
+                const bf16* matrix = is_query ? a.query : is_value ? a.fresh.value : a.fresh.key;
+                const uint32_t stride = is_query ? a.query_stride : is_value ? a.fresh.value_stride : a.fresh.key_stride;
+                head.load(matrix + static_cast<size_t>(part.token) * stride + number * kHeadDim, kHeadDim);
+            }
+            if (wanted.weight) head.normalise(norm, kHeadDim);
+            if (!is_value) head.rotate(angles);
+            if (is_query) {
+                head.store(shared->query[job], kHeadDim);
+            } else {
+                keep(head, is_value ? shared->value : shared->key, is_value ? a.values : a.keys);
             }
         }
         meet(1, kComputing);
@@ -177,22 +186,16 @@ private:
         }
     }
 
-    // A head of the new token, from element `first` on: of a matrix, or of the mail, where queries, keys and values follow
-    // each other.
-    __device__ __forceinline__ Head fresh(const bf16* matrix, uint32_t stride, uint32_t first, uint32_t before) const {
-        Head head;
-        if (!mail.from_results) {
-            head.load(matrix + static_cast<size_t>(part.token) * stride + first, kHeadDim);
-            return head;
-        }
-        const uint64_t* from = mail.from_results + part.token * kResultWords + (before + first) / 2 + 2 * lane;
+    // A head of the new token, from element `first` of the mail on.
+    __device__ __forceinline__ void receive_head(uint32_t first, Head& head) const {
+        const uint64_t* from = mail.from_results + part.token * kResultWords + first / 2 + 2 * lane;
         TwoWords some;
+#pragma unroll 1
         do some.look(from);
         while (!some.are_of(mail.from_age));
         __syncwarp();
         const uint2 four = some.data();
         head.take(reinterpret_cast<const __nv_bfloat162(&)[2]>(four));
-        return head;
     }
 
     // Stages of the part in turn, one a warp. All warps follow every stage: one that left some out could be a turn of the
@@ -249,6 +252,7 @@ private:
             const uint4* fresh = reinterpret_cast<const uint4*>(turn == 0 ? shared->key : shared->value);
             *reinterpret_cast<uint4*>(stage + turn * (kStageBytes / 2) + offset(newest, piece)) = fresh[piece];
         }
+#pragma unroll 1
         for (uint32_t row = newest + 1 + turn; row < kTile; row += 32 / pieces) {
             *reinterpret_cast<uint4*>(stage + kStageBytes / 2 + offset(row, piece)) = uint4{};
         }
@@ -422,6 +426,7 @@ private:
 #pragma unroll 1
         for (uint32_t i = threadIdx.x; i < count; i += kComputing) {
             Merged merged;
+#pragma unroll 1
             for (uint32_t other = 0; other < part.parts; ++other) {
                 const Merged& some = seen[other * count + i];
                 merged.add({some.highest, some.total}, some.sum);
@@ -434,6 +439,7 @@ private:
     // Waits for what a part tells of two elements.
     __device__ __forceinline__ Merged look(size_t place, uint32_t element) const {
         TwoWords scale, sum;
+#pragma unroll 1
         do {
             scale.look(a.part_scales + 2 * place);
             sum.look(a.part_sums + place * kHeadDim + element);

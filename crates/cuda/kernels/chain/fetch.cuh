@@ -5,13 +5,15 @@
 struct ChainFetch {
     const ChainLink* links;
     const ChainRing& ring;
+    // Of the number of blocks.
+    const uint32_t inverse;
     const uint32_t lane = threadIdx.x % 32;
     const ReadOnce once;
     ChainRing::Place place{0, 1};
-    // The batch of the attention before, the part of it that comes first, and slots of its first copies, one a lane.
+    // The batch of the attention before, the part of it that came last, and slots of that one's first copies, one a lane.
     const uint32_t* known = nullptr;
     uint32_t known_heads = 0;
-    ChainPart first_part;
+    ChainPart part;
     uint32_t parts = 0;
     uint32_t first_slots = 0;
 
@@ -29,7 +31,7 @@ struct ChainFetch {
         }
     };
 
-    __device__ ChainFetch(const ChainLink* all, const ChainRing& to) : links(all), ring(to) {}
+    __device__ ChainFetch(const ChainLink* all, const ChainRing& to, uint32_t blocks) : links(all), ring(to), inverse(blocks) {}
 
     __device__ void run(uint32_t count) {
         Job next = Job::learn(links);
@@ -48,8 +50,10 @@ struct ChainFetch {
 
 private:
     __device__ void fetch_weight(const TensorMap* map, const Job& job) {
-        const GroupShare share(job.groups);
+        const GroupShare share(job.groups, inverse);
+#pragma unroll 1
         for (uint32_t group = share.begin; group < share.end; ++group) {
+#pragma unroll 1
             for (uint32_t stage = 0; stage < job.stages; ++stage, place.advance(ring.count)) {
                 Barrier* full = &ring.full[place.stage];
                 ring.empty[place.stage].wait(place.parity);
@@ -67,39 +71,43 @@ private:
     // Keys and values of all parts of this block.
     __device__ void fetch_cached(const ChainLink& link, const Job& job) {
         const ChainAttend& a = link.attend;
-        if (job.page_table != known || job.groups != known_heads) {
-            known = job.page_table;
-            known_heads = job.groups;
-            first_part = find_part(a, blockIdx.x, parts);
-            if (blockIdx.x < parts) first_slots = slots(a, first_part, 0);
-        }
-        if (blockIdx.x < parts) fetch_part(link, first_part, first_slots);
+        bool is_known = job.page_table == known && job.groups == known_heads;
+        known = job.page_table;
+        known_heads = job.groups;
+        uint32_t number = blockIdx.x;
 #pragma unroll 1
-        for (uint32_t number = blockIdx.x + gridDim.x; number < parts; number += gridDim.x) {
-            const ChainPart part = find_part(a, number, parts);
-            fetch_part(link, part, slots(a, part, 0));
-        }
+        do {
+            if (!is_known || part.number != number) {
+                part = find_part(a, number, parts);
+                if (number < parts) first_slots = slots(a, 0);
+                is_known = true;
+            }
+            if (number < parts) fetch_part(link);
+            number += gridDim.x;
+        } while (number < parts);
     }
 
     // Where the positions of this lane's copy begin, of 32 copies from `copy` on.
-    __device__ __forceinline__ uint32_t slots(const ChainAttend& a, const ChainPart& part, uint32_t copy) const {
+    __device__ __forceinline__ uint32_t slots(const ChainAttend& a, uint32_t copy) const {
         const uint32_t position = min(part.begin + ((copy + lane) << a.run_shift), part.end - 1) >> a.run_shift << a.run_shift;
         return part.pages[position / a.page_size] * a.page_size + position % a.page_size;
     }
 
-    __device__ void fetch_part(const ChainLink& link, const ChainPart& part, uint32_t mine) {
+    __device__ void fetch_part(const ChainLink& link) {
+        uint32_t mine = first_slots;
         const ChainAttend& a = link.attend;
         const uint32_t run = 1 << a.run_shift, bytes = run * kHeadDim * a.element;
         const uint32_t copies = (part.end - part.begin + run - 1) / run, each = kTile / run;
 #pragma unroll 1
         for (uint32_t copy = 0; copy < copies; copy += each, place.advance(ring.count)) {
-            if (copy > 0 && copy % 32 == 0) mine = slots(a, part, copy);
+            if (copy > 0 && copy % 32 == 0) mine = slots(a, copy);
             const uint32_t count = min(each, copies - copy);
             Barrier* full = &ring.full[place.stage];
             if (lane == 0) {
                 ring.empty[place.stage].wait(place.parity);
                 full->expect(2 * count * bytes);
             }
+#pragma unroll 1
             for (uint32_t i = 0; i < count; ++i) {
                 const uint32_t slot = __shfl_sync(kAllLanes, mine, (copy + i) % 32);
                 if (lane != 0) continue;

@@ -29,30 +29,32 @@ struct TwoWords {
     }
 };
 
-// Receives two words each of numbers `first`, `first + 32` and so on below `count`, some at a time: `find` says where they
-// are, `take` gets number and data.
-template <int kAtOnce, class Find, class Take>
-__device__ __forceinline__ void receive(uint32_t first, uint32_t count, uint32_t age, Find find, Take take) {
+// Receives two words each from `from` on, `kStep` words apart and `count` times, some at a time: `take` gets turn and data.
+template <int kAtOnce, int kStep, class Take>
+__device__ __forceinline__ void receive(const uint64_t* from, uint32_t count, uint32_t age, Take take) {
 #pragma unroll 1
-    for (uint32_t next = first; next < count; next += kAtOnce * 32) {
+    for (uint32_t turn = 0; turn < count; turn += kAtOnce, from += kAtOnce * kStep) {
         TwoWords some[kAtOnce];
+        bool lacks[kAtOnce];
 #pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-            if (next + i * 32 < count) some[i].look(find(next + i * 32));
-        }
+        for (int i = 0; i < kAtOnce; ++i) lacks[i] = turn + i < count;
         bool waits;
+#pragma unroll 1
         do {
             waits = false;
 #pragma unroll
             for (int i = 0; i < kAtOnce; ++i) {
-                if (next + i * 32 >= count || some[i].are_of(age)) continue;
-                some[i].look(find(next + i * 32));
-                waits = true;
+                if (lacks[i]) some[i].look(from + i * kStep);
+            }
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+                lacks[i] = lacks[i] && !some[i].are_of(age);
+                waits = waits || lacks[i];
             }
         } while (waits);
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
-            if (next + i * 32 < count) take(next + i * 32, some[i].data());
+            if (turn + i < count) take(turn + i, some[i].data());
         }
     }
     __syncwarp();

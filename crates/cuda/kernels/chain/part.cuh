@@ -31,6 +31,7 @@ struct ChainPart {
 // no block has two parts where another has none.
 __device__ inline ChainPart find_part(const ChainAttend& a, uint32_t number, uint32_t& count) {
     ChainPart part{};
+    part.number = number;
     uint32_t before = 0;
 #pragma unroll 1
     for (uint32_t row = 0; row < a.rows; ++row) {
@@ -42,7 +43,6 @@ __device__ inline ChainPart find_part(const ChainAttend& a, uint32_t number, uin
         before += parts * a.kv_heads;
         if (number < first || number >= before) continue;
         part.row = row;
-        part.number = number;
         part.parts = parts;
         part.head = (number - first) / parts;
         part.first_number = first + part.head * parts;

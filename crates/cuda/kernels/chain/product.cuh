@@ -38,6 +38,7 @@ struct ChainProduct {
     uint8_t* x;
     ProductShared* shared;
     LateFactors* factors;
+    const GroupShare share;
     const uint32_t warp = threadIdx.x / 32;
     const uint32_t lane = threadIdx.x % 32;
     // Of a row of x, and where this lane finds the beginning of its own: columns of products are rows in turn.
@@ -46,7 +47,7 @@ struct ChainProduct {
     typename Weight::Rows rows;
 
     __device__ ChainProduct(const ChainLink& which, const ChainRing& weights, const ChainMail& post, uint8_t* room,
-                            ProductShared* sums, LateFactors* late)
+                            ProductShared* sums, LateFactors* late, const GroupShare& groups)
         : link(which),
           p(which.linear),
           ring(weights),
@@ -54,40 +55,42 @@ struct ChainProduct {
           x(room),
           shared(sums),
           factors(late),
+          share(groups),
           row_bytes(which.stages * kWarps * Weight::kInputs * 2 + kRowGap),
           inputs(shared_address(room) + (lane & p.rows - 1) * row_bytes + lane / 8 * 16 + warp * Weight::kInputs * 2) {}
 
     __device__ void run(ChainRing::Place& place) {
-        const GroupShare share(link.groups);
-        if (share.begin == share.end) return;
+        if (share.is_empty()) return;
         if (share.begin + warp < share.end) expect_finish(share.begin + warp);
-        float sums[2][4] = {};
-        Scales next(link, share.begin + 1);
+        Scales next(link, share.begin);
         Scale first = next.find(number(0));
-        begin(place, share.begin, sums);
-        join(share.begin, 0, sums);
-        uint32_t turn = 1;
-        for (uint32_t group = share.begin + 1; group < share.end; ++group, ++turn) {
-            float some[2][4] = {};
+        uint32_t turn = 0;
+#pragma unroll 1
+        for (uint32_t group = share.begin; group < share.end; ++group, ++turn) {
+            float sums[2][4] = {};
             const Scales scales = next;
-            const Scale now = first;
+            Scale now = first;
             // They come from afar: those of the next group are on their way before they are needed.
             next = Scales(link, group + 1);
             first = next.find(number(0));
-            go_on(place, 0, scales, now, some);
-            join(group, turn, some);
+            uint32_t stage = 0;
+            if (turn == 0) {
+                begin(place, scales, now, sums);
+                stage = kHeld;
+            }
+            go_on(place, stage, scales, now, sums);
+            join(group, turn, sums);
         }
     }
 
 private:
     // The first group. Weights of its first stages wait in registers for the rows, so that the ring has room for more.
-    __device__ __forceinline__ void begin(ChainRing::Place& place, uint32_t group, float (&sums)[2][4]) {
-        const Scales scales(link, group);
+    // `now` is the scale of the first one, and then of the stage behind.
+    __device__ __forceinline__ void begin(ChainRing::Place& place, const Scales& scales, Scale& now, float (&sums)[2][4]) {
         Slice held[kHeld];
-        // The last one is of the stage behind.
-        Scale known[kHeld + 1];
+        Scale known[kHeld + 1] = {now};
 #pragma unroll
-        for (int stage = 0; stage <= kHeld; ++stage) known[stage] = scales.find(number(stage));
+        for (int stage = 1; stage <= kHeld; ++stage) known[stage] = scales.find(number(stage));
 #pragma unroll
         for (int stage = 0; stage < kHeld; ++stage) {
             if (stage >= link.stages) break;
@@ -99,7 +102,7 @@ private:
         for (int stage = 0; stage < kHeld; ++stage) {
             if (stage < link.stages) multiply(stage, held[stage], known[stage], sums);
         }
-        go_on(place, kHeld, scales, known[kHeld], sums);
+        now = known[kHeld];
     }
 
     // All stages from `stage` on, of which the scale is known; scales of the next one are on their way meanwhile.
@@ -120,29 +123,32 @@ private:
 
     // This warp's slices of x, with zeros up to the end of the last stage.
     __device__ void take_rows() {
-        // Pieces of four inputs.
-        constexpr uint32_t kEach = Weight::kInputs / 4;
+        // Pieces of four inputs: of a slice, and inputs from one piece of a lane to the next.
+        constexpr uint32_t kEach = Weight::kInputs / 4, kStages = 32 / kEach, kStep = kStages * kWarps * Weight::kInputs;
+        const uint32_t begin = number(lane / kEach) * Weight::kInputs, piece = lane % kEach;
         const uint32_t pieces = link.stages * kEach;
-        const auto input = [&](uint32_t piece) { return number(piece / kEach) * Weight::kInputs + piece % kEach * 4; };
         // Slices are whole: only the last stage may lack some.
-        const uint32_t there = input(pieces - kEach) < link.inputs ? pieces : pieces - kEach;
+        const uint32_t there = number(link.stages - 1) * Weight::kInputs < link.inputs ? pieces : pieces - kEach;
+        const uint32_t turns = (there + 31 - lane) / 32;
 #pragma unroll 1
         for (uint32_t row = 0; row < p.rows; ++row) {
-            uint8_t* to = x + row * row_bytes;
-            const auto put = [&](uint32_t piece, uint2 four) {
-                const uint32_t stage = piece / kEach;
-                rows.put(to + number(stage) * Weight::kInputs * 2, row, stage, piece % kEach, four);
+            uint8_t* to = x + row * row_bytes + begin * 2;
+            const auto put = [&](uint32_t turn, uint2 four) {
+                rows.put(to + turn * (kStep * 2), row, turn * kStages + lane / kEach, piece, four);
             };
+            const uint32_t first = begin + piece * 4;
             if (mail.from_results) {
-                const uint64_t* from = mail.from_results + row * kResultWords;
-                receive<kAtOnce>(lane, there, mail.from_age, [&](uint32_t piece) { return from + input(piece) / 2; }, put);
+                const uint64_t* from = mail.from_results + row * kResultWords + first / 2;
+                receive<kAtOnce, kStep / 2>(from, turns, mail.from_age, put);
             } else {
-                const bf16* from = link.x + static_cast<size_t>(row) * link.x_stride;
-                for (uint32_t piece = lane; piece < there; piece += 32) {
-                    put(piece, __ldcg(reinterpret_cast<const uint2*>(from + input(piece))));
+                const bf16* from = link.x + static_cast<size_t>(row) * link.x_stride + first;
+#pragma unroll 1
+                for (uint32_t turn = 0; turn < turns; ++turn) {
+                    put(turn, __ldcg(reinterpret_cast<const uint2*>(from + turn * kStep)));
                 }
             }
-            for (uint32_t piece = there + lane; piece < pieces; piece += 32) put(piece, uint2{});
+            // Less than a turn is left.
+            if (turns * 32 + lane < pieces) put(turns, uint2{});
         }
         __syncwarp();
     }
@@ -154,6 +160,7 @@ private:
         if (p.bias) expect_read(p.bias + at);
         if (link.kind != LinkKind::kOnward) return;
         expect_read(p.norm + at);
+#pragma unroll 1
         for (uint32_t row = 0; row < p.rows; ++row) {
             expect_read(p.residual + static_cast<size_t>(row) * p.residual_stride + at);
         }

@@ -41,6 +41,12 @@ struct GroupShare {
     uint32_t begin;
     uint32_t end;
 
-    __device__ __forceinline__ explicit GroupShare(uint32_t groups)
-        : begin(blockIdx.x * groups / gridDim.x), end((blockIdx.x + 1) * groups / gridDim.x) {}
+    // 2³¹ divided by the number of blocks, rounded up, which a division takes long to find. With fewer than 2¹⁶ groups and 181
+    // blocks what is found with it is exact.
+    __device__ __forceinline__ static uint32_t inverse() { return 0x7fffffffu / gridDim.x + 1; }
+
+    __device__ __forceinline__ GroupShare(uint32_t groups, uint32_t inverse)
+        : begin(__umulhi(2 * blockIdx.x * groups, inverse)), end(__umulhi(2 * (blockIdx.x + 1) * groups, inverse)) {}
+
+    __device__ __forceinline__ bool is_empty() const { return begin == end; }
 };
