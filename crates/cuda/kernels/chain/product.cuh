@@ -1,6 +1,6 @@
-// A product of up to eight rows: a block takes groups of sixteen outputs, its warps share their inputs.
+// A product of one or two rows: a block takes groups of sixteen outputs, its warps share their inputs.
 #pragma once
-#include "../linear/finish.cuh"
+#include "ending.cuh"
 #include "slice.cuh"
 
 constexpr int kTokens = 8;
@@ -11,17 +11,8 @@ constexpr int kRowGap = 16;
 constexpr int kAtOnce = 4;
 
 struct ProductShared {
-    // What warps have of a group; of two groups in turn.
-    float sums[2][kWarps][4][32];
-};
-
-// Factors of a late norm, which the clerk finds meanwhile.
-struct LateFactors {
-    Barrier* found;
-    const float* values;
-    uint32_t parity;
-
-    __device__ __forceinline__ void wait() const { found->wait(parity); }
+    // What warps have of a group, one sum a lane; of two groups in turn.
+    float sums[2][kWarps][32];
 };
 
 template <class Weight>
@@ -87,7 +78,8 @@ private:
     // The first group. Weights of its first stages wait in registers for the rows, so that the ring has room for more.
     // `now` is the scale of the first one, and then of the stage behind.
     __device__ __forceinline__ void begin(ChainRing::Place& place, const Scales& scales, Scale& now, float (&sums)[2][4]) {
-        Slice held[kHeld];
+        // Zeros, or registers would count as taken in all links by what a link with fewer stages leaves out.
+        Slice held[kHeld] = {};
         Scale known[kHeld + 1] = {now};
 #pragma unroll
         for (int stage = 1; stage <= kHeld; ++stage) known[stage] = scales.find(number(stage));
@@ -181,49 +173,22 @@ private:
         slice.multiply(inputs + stage * (kWarps * Weight::kInputs * 2), stage, rows, scale, sums);
     }
 
-    // Adds what warps have of a group; one of them finishes it while the others go on.
-    __device__ void join(uint32_t group, uint32_t turn, const float (&sums)[2][4]) {
-        float(&all)[kWarps][4][32] = shared->sums[turn % 2];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) all[warp][i][lane] = sums[0][i] + sums[1][i];
+    // Adds what warps have of a group; one of them ends it while the others go on.
+    __device__ __forceinline__ void join(uint32_t group, uint32_t turn, const float (&sums)[2][4]) {
+        float(&all)[kWarps][32] = shared->sums[turn % 2];
+        const bool upper = lane & 2, odd = lane & 1;
+        const float first = upper ? sums[0][2] + sums[1][2] : sums[0][0] + sums[1][0];
+        const float second = upper ? sums[0][3] + sums[1][3] : sums[0][1] + sums[1][1];
+        all[warp][lane] = odd ? second : first;
+        if (turn % kWarps != warp) {
+            meet(1, kComputing);
+            return;
+        }
+        const ChainEnding ending(link, mail, *factors, group);
         meet(1, kComputing);
-        if (turn % kWarps != warp) return;
-        float total[4] = {};
+        float total = 0.0f;
 #pragma unroll
-        for (int other = 0; other < kWarps; ++other) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) total[i] += all[other][i][lane];
-        }
-        using Ends = Finish<kTokens>;
-        const uint32_t first = group * kOutputs;
-        switch (link.kind) {
-            case LinkKind::kGated:
-                Ends::template run<Ending::kGated>(p, factors, first, total);
-                if (mail.to_results) tell<2>(first / 2, p.outputs / 2, total);
-                break;
-            case LinkKind::kOnward:
-                Ends::onward(p, first, total, [&](uint32_t row, uint32_t part, float squares) {
-                    p.next_squares[row * p.next_parts + part] = squares;
-                    if (mail.to_squares) send(mail.to_squares + row * kSquareWords + part, __float_as_uint(squares), mail.to_age);
-                });
-                if (mail.to_results) tell<4>(first, p.outputs, total);
-                break;
-            default:
-                Ends::template run<Ending::kResults>(p, factors, first, total);
-                if (mail.to_results) tell<4>(first, p.outputs, total);
-                break;
-        }
-    }
-
-    // Sends results from `first` on: pairs of neighbours, which are four lanes apart.
-    template <int kCount>
-    __device__ __forceinline__ void tell(uint32_t first, uint32_t outputs, const float (&results)[4]) const {
-        using Ends = Finish<kTokens>;
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            const float neighbour = __shfl_down_sync(kAllLanes, results[i], 4);
-            const uint32_t at = first + Ends::output(i), row = Ends::token(i);
-            if (lane / 4 % 2 == 0 && row < p.rows && at < outputs) mail.send_results(row, at, pack_bf16(results[i], neighbour));
-        }
+        for (int other = 0; other < kWarps; ++other) total += all[other][lane];
+        ending.run(group, total);
     }
 };
