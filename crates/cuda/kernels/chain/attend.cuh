@@ -50,6 +50,12 @@ struct Merged {
         sum.x = sum.x * mine + other.x * theirs;
         sum.y = sum.y * mine + other.y * theirs;
     }
+
+    // What the lane has whose number differs in this bit.
+    __device__ __forceinline__ void add_other(uint32_t bit) {
+        const float2 scale{__shfl_xor_sync(kAllLanes, highest, bit), __shfl_xor_sync(kAllLanes, total, bit)};
+        add(scale, {__shfl_xor_sync(kAllLanes, sum.x, bit), __shfl_xor_sync(kAllLanes, sum.y, bit)});
+    }
 };
 
 // `kNarrow` where keys and values are of eight-bit floats, which are widened to f16.
@@ -103,7 +109,7 @@ struct ChainAttention {
                     prepare();
                     attend(place);
                     tell();
-                } else if (part.parts > 1) {
+                } else {
                     add_up();
                 }
                 number += gridDim.x;
@@ -365,41 +371,46 @@ private:
         }
     }
 
-    // Adds up what warps have found, and what blocks have found of the same sequence.
+    // Adds up what warps have found, and tells it to the blocks that have parts of the same sequence.
     __device__ void tell() {
         const uint32_t columns = lane % 4 * 2;
+        // Those who had a stage.
+        const uint32_t workers = min(part.stages(), static_cast<uint32_t>(kWarps));
+        if (warp < workers) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
+            for (int i = 0; i < 2; ++i) {
 #pragma unroll
-            for (int offset = 4; offset < 32; offset *= 2) total[i] += __shfl_xor_sync(kAllLanes, total[i], offset);
-            if (columns + i >= a.group) continue;
-            if (lane < 4) scales[warp * kMostHeads + columns + i] = {highest[i], total[i]};
-            float* to = found + (warp * a.group + columns + i) * kHeadStride + lane / 4 * (kNarrow ? 2 : 1);
-            const uint32_t second = kNarrow ? 1 : 8;
+                for (int offset = 4; offset < 32; offset *= 2) total[i] += __shfl_xor_sync(kAllLanes, total[i], offset);
+                if (columns + i >= a.group) continue;
+                if (lane < 4) scales[warp * kMostHeads + columns + i] = {highest[i], total[i]};
+                float* to = found + (warp * a.group + columns + i) * kHeadStride + lane / 4 * (kNarrow ? 2 : 1);
+                const uint32_t second = kNarrow ? 1 : 8;
 #pragma unroll
-            for (int step = 0; step < kSteps; ++step) {
-                to[step * 16] = sums[step][i];
-                to[step * 16 + second] = sums[step][i + 2];
+                for (int step = 0; step < kSteps; ++step) {
+                    to[step * 16] = sums[step][i];
+                    to[step * 16 + second] = sums[step][i + 2];
+                }
             }
         }
+        __syncwarp();
         meet(1, kComputing);
 #pragma unroll 1
         for (uint32_t pair = threadIdx.x; pair < a.group * kPairs; pair += kComputing) {
             const uint32_t head = pair / kPairs, element = pair % kPairs * 2;
             Merged merged;
-#pragma unroll
-            for (int other = 0; other < kWarps; ++other) {
-                const float* sum = found + (other * a.group + head) * kHeadStride + element;
-                merged.add(scales[other * kMostHeads + head], *reinterpret_cast<const float2*>(sum));
+            const float* sum = found + head * kHeadStride + element;
+            const float2* scale = scales + head;
+#pragma unroll 1
+            for (uint32_t other = 0; other < workers; ++other) {
+                merged.add(*scale, *reinterpret_cast<const float2*>(sum));
+                sum += a.group * kHeadStride;
+                scale += kMostHeads;
             }
-            if (part.parts == 1) {
-                write(head, element, merged);
-                continue;
-            }
-            const size_t place = static_cast<size_t>(part.number) * kMostHeads + head;
+            const uint32_t place = part.number * kMostHeads + head;
             send_two(a.part_sums + place * kHeadDim + element, merged.sum.x, merged.sum.y);
             if (element == 0) send_two(a.part_scales + 2 * place, merged.highest, merged.total);
         }
+        __syncwarp();
     }
 
     // Parts tell each other under the age of what the link sends.
@@ -408,36 +419,41 @@ private:
         send(to + 1, __float_as_uint(second), mail.to_age);
     }
 
-    // Every part adds up some of the results: first a thread looks at one pair of one part, then one adds up a pair.
+    // Every part adds up some of the results: first a thread looks at one pair of one part, then eight add up a pair.
     __device__ void add_up() {
-        const uint32_t all = a.group * kPairs, each = (all + part.parts - 1) / part.parts;
+        const uint32_t all = a.group * kPairs, parts = part.parts;
+        const uint32_t each = Inverse(parts).of(all - 1) + 1;
         const uint32_t begin = min((part.number - part.first_number) * each, all), count = min(each, all - begin);
+        const Inverse by_count(count);
         Merged* seen = reinterpret_cast<Merged*>(found);
         // Everyone is done with what warps have found.
         meet(1, kComputing);
 #pragma unroll 1
-        for (uint32_t i = threadIdx.x; i < count * part.parts; i += kComputing) {
-            const uint32_t other = i / count, pair = begin + i % count;
-            const size_t place = static_cast<size_t>(part.first_number + other) * kMostHeads + pair / kPairs;
-            seen[i] = look(place, pair % kPairs * 2);
+        for (uint32_t i = threadIdx.x; i < count * parts; i += kComputing) {
+            const uint32_t other = by_count.of(i), pair = begin + i - other * count;
+            seen[i] = look((part.first_number + other) * kMostHeads + pair / kPairs, pair % kPairs * 2);
         }
         __syncwarp();
         meet(1, kComputing);
+        constexpr uint32_t kAdding = 8;
 #pragma unroll 1
-        for (uint32_t i = threadIdx.x; i < count; i += kComputing) {
+        for (uint32_t first = warp * (32 / kAdding); first < count; first += kComputing / kAdding) {
+            const uint32_t mine = first + lane / kAdding;
             Merged merged;
 #pragma unroll 1
-            for (uint32_t other = 0; other < part.parts; ++other) {
-                const Merged& some = seen[other * count + i];
+            for (uint32_t other = lane % kAdding; other < parts; other += kAdding) {
+                const Merged& some = seen[other * count + min(mine, count - 1)];
                 merged.add({some.highest, some.total}, some.sum);
             }
-            write((begin + i) / kPairs, (begin + i) % kPairs * 2, merged);
+#pragma unroll 1
+            for (uint32_t offset = 1; offset < kAdding; offset *= 2) merged.add_other(offset);
+            if (lane % kAdding == 0 && mine < count) write((begin + mine) / kPairs, (begin + mine) % kPairs * 2, merged);
+            __syncwarp();
         }
-        __syncwarp();
     }
 
     // Waits for what a part tells of two elements.
-    __device__ __forceinline__ Merged look(size_t place, uint32_t element) const {
+    __device__ __forceinline__ Merged look(uint32_t place, uint32_t element) const {
         TwoWords scale, sum;
 #pragma unroll 1
         do {
@@ -455,8 +471,8 @@ private:
 
     __device__ __forceinline__ void write(uint32_t head, uint32_t element, const Merged& merged) const {
         const uint32_t at = (part.head * a.group + head) * kHeadDim + element;
-        const uint32_t pair = pack_bf16(merged.sum.x / merged.total, merged.sum.y / merged.total);
-        *reinterpret_cast<uint32_t*>(a.out + static_cast<size_t>(part.token) * a.out_stride + at) = pair;
+        const uint32_t pair = pack_bf16(__fdividef(merged.sum.x, merged.total), __fdividef(merged.sum.y, merged.total));
         if (mail.to_results) mail.send_results(part.token, at, pair);
+        *reinterpret_cast<uint32_t*>(a.out + static_cast<size_t>(part.token) * a.out_stride + at) = pair;
     }
 };

@@ -14,6 +14,17 @@ constexpr int kStageBytes = kWarps * kSliceBytes;
 constexpr int kMostStages = 16;
 constexpr uint32_t kAllLanes = 0xffffffffu;
 
+// Divides numbers below 2²⁰ without a division: half of one keeps quotients off the border.
+struct Inverse {
+    float value;
+
+    __device__ __forceinline__ explicit Inverse(uint32_t of) : value(__fdividef(1.0f, static_cast<float>(of))) {}
+
+    __device__ __forceinline__ uint32_t of(uint32_t number) const {
+        return static_cast<uint32_t>((static_cast<float>(number) + 0.5f) * value);
+    }
+};
+
 struct ChainRing {
     uint8_t* stages;
     Barrier* full;

@@ -86,26 +86,25 @@ struct NarrowWeight {
         const float* values;
         // Where those of the two outputs begin.
         uint32_t rows[2];
-        float segments_inverse;
+        Inverse by_segments;
         uint32_t last;
 
-        __device__ __forceinline__ Scales(const ChainLink& link, uint32_t group) {
+        __device__ __forceinline__ Scales(const ChainLink& link, uint32_t group) : by_segments(link.linear.scales.group_segments) {
             const ChainLinear& p = link.linear;
             values = p.scales.values;
-            segments_inverse = 1.0f / static_cast<float>(p.scales.group_segments);
             last = p.scales.groups - 1;
             const uint32_t output = threadIdx.x % 32 / 4;
             const bool gated = link.kind == LinkKind::kGated;
             const uint32_t first = group * (gated ? kOutputs / 2 : kOutputs) + output;
             const uint32_t second = first + (gated ? p.outputs / 2 : kOutputs / 2);
-            rows[0] = min(first, p.outputs - 1) / p.scales.block_rows * p.scales.groups;
-            rows[1] = min(second, p.outputs - 1) / p.scales.block_rows * p.scales.groups;
+            const Inverse by_rows(p.scales.block_rows);
+            rows[0] = by_rows.of(min(first, p.outputs - 1)) * p.scales.groups;
+            rows[1] = by_rows.of(min(second, p.outputs - 1)) * p.scales.groups;
         }
 
         // The last stage may have segments behind the last one.
         __device__ __forceinline__ Scale find(uint32_t segment) const {
-            const uint32_t group = static_cast<uint32_t>((static_cast<float>(segment) + 0.5f) * segments_inverse);
-            const uint32_t at = min(group, last);
+            const uint32_t at = min(by_segments.of(segment), last);
             return {__ldg(values + rows[0] + at), __ldg(values + rows[1] + at)};
         }
     };
