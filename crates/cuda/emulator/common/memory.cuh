@@ -7,6 +7,12 @@ inline void store_relaxed(uint64_t* to, uint64_t word) {
     emulator::block().move();
 }
 
+inline void store_relaxed(uint64_t* to, uint64_t first, uint64_t second) {
+    if (reinterpret_cast<uintptr_t>(to) % 16 != 0) emulator::refuse("writes two words at an odd one");
+    store_relaxed(to + 1, second);
+    store_relaxed(to, first);
+}
+
 inline void load_relaxed(uint64_t (&words)[2], const uint64_t* from) {
     if (reinterpret_cast<uintptr_t>(from) % 16 != 0) emulator::refuse("looks at two words at an odd one");
     emulator::block().pass({"words of other blocks", 0});

@@ -406,17 +406,12 @@ private:
                 sum += a.group * kHeadStride;
                 scale += kMostHeads;
             }
+            // Under the age of what the link sends.
             const uint32_t place = part.number * kMostHeads + head;
-            send_two(a.part_sums + place * kHeadDim + element, merged.sum.x, merged.sum.y);
-            if (element == 0) send_two(a.part_scales + 2 * place, merged.highest, merged.total);
+            send_two(a.part_sums + place * kHeadDim + element, merged.sum.x, merged.sum.y, mail.to_age);
+            if (element == 0) send_two(a.part_scales + 2 * place, merged.highest, merged.total, mail.to_age);
         }
         __syncwarp();
-    }
-
-    // Parts tell each other under the age of what the link sends.
-    __device__ __forceinline__ void send_two(uint64_t* to, float first, float second) const {
-        send(to, __float_as_uint(first), mail.to_age);
-        send(to + 1, __float_as_uint(second), mail.to_age);
     }
 
     // Every part adds up some of the results: first a thread looks at one pair of one part, then eight add up a pair.

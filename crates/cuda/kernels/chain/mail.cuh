@@ -14,6 +14,11 @@ __device__ __forceinline__ void send(uint64_t* to, uint32_t data, uint32_t age) 
     store_relaxed(to, static_cast<uint64_t>(age) << 32 | data);
 }
 
+__device__ __forceinline__ void send_two(uint64_t* to, float first, float second, uint32_t age) {
+    const uint64_t upper = static_cast<uint64_t>(age) << 32;
+    store_relaxed(to, upper | __float_as_uint(first), upper | __float_as_uint(second));
+}
+
 // Two neighbouring words, as they are now.
 struct TwoWords {
     uint64_t words[2];

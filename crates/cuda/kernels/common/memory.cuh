@@ -7,6 +7,11 @@ __device__ __forceinline__ void store_relaxed(uint64_t* to, uint64_t word) {
     asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
 
+// Two neighbouring words, each of them whole and in no order with the other.
+__device__ __forceinline__ void store_relaxed(uint64_t* to, uint64_t first, uint64_t second) {
+    asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(first), "l"(second) : "memory");
+}
+
 // Two neighbouring words as they are now, each of them whole.
 __device__ __forceinline__ void load_relaxed(uint64_t (&words)[2], const uint64_t* from) {
     asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];" : "=l"(words[0]), "=l"(words[1]) : "l"(from) : "memory");

@@ -29,6 +29,9 @@ pub(crate) use recording::Recording;
 
 /// The most rows of a chain.
 pub(crate) const MOST_ROWS: usize = 2;
+/// The most outputs of a product, and blocks: with those the kernel finds a block's share without a division.
+const MOST_OUTPUTS: usize = 1 << 20;
+const MOST_BLOCKS: usize = 181;
 /// The most bytes that rows of x may take of the room for weights under way.
 const MOST_ROWS_ROOM: usize = 100 << 10;
 /// Parts of all sequences; no more key heads than parts.
@@ -66,7 +69,7 @@ pub(crate) struct Chain {
     results: Buffer,
     squares: Buffer,
     parts: Buffer,
-    units: usize,
+    blocks: usize,
 }
 
 impl Chain {
@@ -82,13 +85,14 @@ impl Chain {
             results: room(MAILS * MOST_ROWS * MOST_TOLD / 2 * WORD)?,
             squares: room(MAILS * MOST_ROWS * MOST_TOLD / LateNorm::PART * WORD)?,
             parts: room(ALL_PARTS * MOST_HEADS * (HEAD + 2) * WORD)?,
-            units,
+            blocks: units.min(MOST_BLOCKS),
         })
     }
 
     /// True when a product of so many rows with the weight can be a link.
     pub(crate) fn takes(rows: usize, weight: &Weight) -> bool {
         (1..=MOST_ROWS).contains(&rows)
+            && weight.rows() <= MOST_OUTPUTS
             && LinkWeight::of(weight)
                 .is_some_and(|link| rows_room(rows, weight.cols(), link.stage()) <= MOST_ROWS_ROOM)
     }
@@ -156,7 +160,7 @@ impl Chain {
             only: links[0],
         };
         let grid = Grid {
-            blocks: (self.units, 1, 1),
+            blocks: (self.blocks, 1, 1),
             threads: THREADS,
             shared: WHOLE_ROOM,
         };
@@ -198,6 +202,24 @@ mod tests {
         let room = MOST_ROWS_ROOM.next_multiple_of(1024);
         let ring = (WHOLE_ROOM - REST - room) / STAGE;
         assert!(ring >= 2, "{ring} stages");
+    }
+
+    #[test]
+    fn shares_of_blocks_are_exact_without_a_division() {
+        // As `GroupShare` of the kernel finds them; only the highest multiples of a block could be one too high.
+        for blocks in 1..=MOST_BLOCKS as u64 {
+            let inverse = 0x7fff_ffff / blocks + 1;
+            for groups in [1, blocks - 1, blocks, 9496, (MOST_OUTPUTS / 16) as u64 - 1] {
+                for block in 0..=blocks {
+                    let found = (2 * block * groups * inverse) >> 32;
+                    assert_eq!(
+                        found,
+                        block * groups / blocks,
+                        "{groups} groups, {block} of {blocks}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]
