@@ -88,7 +88,7 @@ __device__ __forceinline__ void run(const ChainParams& p, uint8_t* shared) {
         publish_barriers();
     }
     __syncthreads();
-    const uint32_t warp = threadIdx.x / 32;
+    const uint32_t warp = warp_number();
     if (warp >= kWarps) give_up_registers<kFew>();
     if (warp == kWarps) {
         ChainFetch(links, ring, GroupShare::inverse()).run(p.count);

@@ -72,7 +72,7 @@ struct ChainAttention {
     float* found;
     float2* scales;
     const ChainPart& part;
-    const uint32_t warp = threadIdx.x / 32;
+    const uint32_t warp = warp_number();
     const uint32_t lane = threadIdx.x % 32;
     // Pairs of every sixteen elements: 2 · (lane % 4) and its neighbour, and eight further; for codes, the four elements from
     // 4 · (lane % 4) on.

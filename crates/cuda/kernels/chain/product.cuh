@@ -30,7 +30,7 @@ struct ChainProduct {
     ProductShared* shared;
     LateFactors* factors;
     const GroupShare share;
-    const uint32_t warp = threadIdx.x / 32;
+    const uint32_t warp = warp_number();
     const uint32_t lane = threadIdx.x % 32;
     // Of a row of x, and where this lane finds the beginning of its own: columns of products are rows in turn.
     const uint32_t row_bytes;

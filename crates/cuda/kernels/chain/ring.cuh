@@ -14,6 +14,9 @@ constexpr int kStageBytes = kWarps * kSliceBytes;
 constexpr int kMostStages = 16;
 constexpr uint32_t kAllLanes = 0xffffffffu;
 
+// Of this warp. So the compiler knows that it is the same in all lanes, and makes no code for lanes that part from each other.
+__device__ __forceinline__ uint32_t warp_number() { return __shfl_sync(kAllLanes, threadIdx.x / 32, 0); }
+
 // Divides numbers below 2²⁰ without a division: half of one keeps quotients off the border.
 struct Inverse {
     float value;
