@@ -22,7 +22,7 @@ struct Rest {
         AttendShared attend;
     };
     KnownPart known;
-    float factors[2][kTokens];
+    float factors[2][kMostRows];
     Barrier found[2];
     Barrier full[kMostStages];
     Barrier empty[kMostStages];

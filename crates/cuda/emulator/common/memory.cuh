@@ -19,5 +19,3 @@ inline void load_relaxed(uint64_t (&words)[2], const uint64_t* from) {
     words[0] = from[0];
     words[1] = from[1];
 }
-
-inline void expect_read(const void*) {}

@@ -6,7 +6,7 @@
 struct ChainClerk {
     // Of two norms in turn.
     Barrier* found;
-    float (*values)[8];
+    float (*values)[kMostRows];
     // Of the number of blocks.
     const uint32_t inverse;
     const uint32_t lane = threadIdx.x % 32;

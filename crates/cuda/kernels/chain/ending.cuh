@@ -23,62 +23,73 @@ struct ChainEnding {
     const uint32_t lane = threadIdx.x % 32;
     const uint32_t row = lane % 2;
     // The second of two outputs: a gate's factor, or eight further.
-    const bool second = lane % 4 / 2;
-    const bool gated;
-    const bool onward;
-    // Of results.
-    const uint32_t width;
-    const uint32_t at;
-    const bool there;
-    float addend = 0.0f;
+    const bool second = lane & 2;
+    // Bits of bf16: a number would have to be there at once.
+    uint32_t bias = 0;
+    uint32_t before = 0;
     float weight = 1.0f;
 
-    // Asks for what is to be added, which is on its way while sums are.
-    __device__ __forceinline__ ChainEnding(const ChainLink& which, const ChainMail& post, const LateFactors& late, uint32_t group)
-        : link(which),
-          p(which.linear),
-          mail(post),
-          factors(late),
-          gated(which.kind == LinkKind::kGated),
-          onward(which.kind == LinkKind::kOnward),
-          width(gated ? p.outputs / 2 : p.outputs),
-          at(group * (gated ? kOutputs / 2 : kOutputs) + lane / 4 + (second && !gated ? kOutputs / 2 : 0)),
-          there(row < p.rows && at < width) {
-        if (!there) return;
-        if (p.bias) addend = __bfloat162float(p.bias[at + (second && gated ? width : 0)]);
-        if (!onward) return;
-        addend += __bfloat162float(*residual());
-        weight = __ldg(p.norm + at);
+    __device__ __forceinline__ ChainEnding(const ChainLink& which, const ChainMail& post, const LateFactors& late)
+        : link(which), p(which.linear), mail(post), factors(late) {}
+
+    // Asks for what is to be added to a group's sums, long before there are any.
+    __device__ __forceinline__ void prepare(uint32_t group) {
+        const Place place(*this, group);
+        if (!place.there) return;
+        if (p.bias) bias = bits(p.bias + place.at + (second && place.gated ? place.width : 0));
+        if (link.kind != LinkKind::kOnward) return;
+        before = bits(residual(place.at));
+        weight = __ldg(p.norm + place.at);
     }
 
-    // Of the number of the group, and of this lane's sum.
+    // Ends the group, of which this lane has a sum.
     __device__ __forceinline__ void run(uint32_t group, float sum) const {
+        const Place place(*this, group);
         if (p.squares) {
             factors.wait();
             sum = __fmul_rn(sum, factors.values[row]);
         }
-        float result = there ? sum + addend : 0.0f;
+        float result = place.there ? sum + (__uint_as_float(bias << 16) + __uint_as_float(before << 16)) : 0.0f;
         const float other = __shfl_xor_sync(kAllLanes, result, 2);
-        if (gated) result = activate(result, p.gelu) * other;
-        if (onward) {
+        if (place.gated) result = activate(result, p.gelu) * other;
+        if (link.kind == LinkKind::kOnward) {
             tell_squares(group, second ? other : result, second ? result : other);
-            if (there) *residual() = __float2bfloat16(result);
+            if (place.there) *residual(place.at) = __float2bfloat16(result);
             result *= weight;
         }
         // Pairs of neighbours are four lanes apart.
         const float neighbour = __shfl_down_sync(kAllLanes, result, 4);
-        if (!there || second && gated) return;
-        if (mail.to_results && lane / 4 % 2 == 0) mail.send_results(row, at, pack_bf16(result, neighbour));
-        const size_t place = static_cast<size_t>(row) * p.out_stride + at;
+        if (!place.there || second && place.gated) return;
+        if (mail.to_results && lane / 4 % 2 == 0) mail.send_results(row, place.at, pack_bf16(result, neighbour));
+        const size_t at = static_cast<size_t>(row) * p.out_stride + place.at;
         if (p.wide) {
-            static_cast<float*>(p.out)[place] = result;
+            static_cast<float*>(p.out)[at] = result;
         } else {
-            static_cast<bf16*>(p.out)[place] = __float2bfloat16(result);
+            static_cast<bf16*>(p.out)[at] = __float2bfloat16(result);
         }
     }
 
 private:
-    __device__ __forceinline__ bf16* residual() const { return p.residual + static_cast<size_t>(row) * p.residual_stride + at; }
+    // Which of the results is this lane's, found twice: from one time to the other it would take registers.
+    struct Place {
+        bool gated;
+        uint32_t width;
+        uint32_t at;
+        bool there;
+
+        __device__ __forceinline__ Place(const ChainEnding& ending, uint32_t group) {
+            gated = ending.link.kind == LinkKind::kGated;
+            width = gated ? ending.p.outputs / 2 : ending.p.outputs;
+            at = group * (gated ? kOutputs / 2 : kOutputs) + ending.lane / 4 + (ending.second && !gated ? kOutputs / 2 : 0);
+            there = ending.row < ending.p.rows && at < width;
+        }
+    };
+
+    __device__ __forceinline__ static uint32_t bits(const bf16* number) { return *reinterpret_cast<const uint16_t*>(number); }
+
+    __device__ __forceinline__ bf16* residual(uint32_t at) const {
+        return p.residual + static_cast<size_t>(row) * p.residual_stride + at;
+    }
 
     // Of all sixteen outputs, of which a lane knows two.
     __device__ __forceinline__ void tell_squares(uint32_t group, float low, float high) const {

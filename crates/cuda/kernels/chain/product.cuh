@@ -3,7 +3,6 @@
 #include "ending.cuh"
 #include "slice.cuh"
 
-constexpr int kTokens = 8;
 // Between rows of x in shared memory, so that no two lie in the same banks.
 constexpr int kRowGap = 16;
 
@@ -52,12 +51,14 @@ struct ChainProduct {
 
     __device__ void run(ChainRing::Place& place) {
         if (share.is_empty()) return;
-        if (share.begin + warp < share.end) expect_finish(share.begin + warp);
         Scales next(link, share.begin);
         Scale first = next.find(number(0));
         uint32_t turn = 0;
 #pragma unroll 1
         for (uint32_t group = share.begin; group < share.end; ++group, ++turn) {
+            const bool ends = turn % kWarps == warp;
+            ChainEnding ending(link, mail, *factors);
+            if (ends) ending.prepare(group);
             float sums[2][4] = {};
             const Scales scales = next;
             Scale now = first;
@@ -70,7 +71,9 @@ struct ChainProduct {
                 stage = kHeld;
             }
             go_on(place, stage, scales, now, sums);
-            join(group, turn, sums);
+            share_sums(turn, sums);
+            // One warp ends the group while the others go on.
+            if (ends) ending.run(group, add_up(turn));
         }
     }
 
@@ -145,19 +148,6 @@ private:
         __syncwarp();
     }
 
-    // What the group that this warp finishes first needs besides its sums is on its way meanwhile.
-    __device__ void expect_finish(uint32_t group) const {
-        const uint32_t at = group * kOutputs + lane % kOutputs;
-        if (at >= p.outputs) return;
-        if (p.bias) expect_read(p.bias + at);
-        if (link.kind != LinkKind::kOnward) return;
-        expect_read(p.norm + at);
-#pragma unroll 1
-        for (uint32_t row = 0; row < p.rows; ++row) {
-            expect_read(p.residual + static_cast<size_t>(row) * p.residual_stride + at);
-        }
-    }
-
     // Takes a slice out of the ring once it is there.
     __device__ __forceinline__ void take(const ChainRing::Place& place, Slice& slice) const {
         const uint32_t from = shared_address(ring.stages) + place.stage * kStageBytes + warp * kSliceBytes;
@@ -173,22 +163,19 @@ private:
         slice.multiply(inputs + stage * (kWarps * Weight::kInputs * 2), stage, rows, scale, sums);
     }
 
-    // Adds what warps have of a group; one of them ends it while the others go on.
-    __device__ __forceinline__ void join(uint32_t group, uint32_t turn, const float (&sums)[2][4]) {
-        float(&all)[kWarps][32] = shared->sums[turn % 2];
+    // Leaves what this warp has of a group, one sum a lane, and waits for the others.
+    __device__ __forceinline__ void share_sums(uint32_t turn, const float (&sums)[2][4]) {
         const bool upper = lane & 2, odd = lane & 1;
         const float first = upper ? sums[0][2] + sums[1][2] : sums[0][0] + sums[1][0];
         const float second = upper ? sums[0][3] + sums[1][3] : sums[0][1] + sums[1][1];
-        all[warp][lane] = odd ? second : first;
-        if (turn % kWarps != warp) {
-            meet(1, kComputing);
-            return;
-        }
-        const ChainEnding ending(link, mail, *factors, group);
+        shared->sums[turn % 2][warp][lane] = odd ? second : first;
         meet(1, kComputing);
+    }
+
+    __device__ __forceinline__ float add_up(uint32_t turn) const {
         float total = 0.0f;
 #pragma unroll
-        for (int other = 0; other < kWarps; ++other) total += all[other][lane];
-        ending.run(group, total);
+        for (int other = 0; other < kWarps; ++other) total += shared->sums[turn % 2][other][lane];
+        return total;
     }
 };

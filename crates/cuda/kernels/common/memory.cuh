@@ -16,8 +16,3 @@ __device__ __forceinline__ void store_relaxed(uint64_t* to, uint64_t first, uint
 __device__ __forceinline__ void load_relaxed(uint64_t (&words)[2], const uint64_t* from) {
     asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];" : "=l"(words[0]), "=l"(words[1]) : "l"(from) : "memory");
 }
-
-// This address is read soon.
-__device__ __forceinline__ void expect_read(const void* address) {
-    asm volatile("prefetch.global.L1 [%0];" ::"l"(address) : "memory");
-}
