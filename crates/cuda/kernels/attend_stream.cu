@@ -15,10 +15,12 @@ __device__ void attend_stream(const StreamParams& p) {
     if (threadIdx.x == kComputing) {
         expect_map(&p.keys);
         expect_map(&p.values);
+#pragma unroll 1
         for (int i = 0; i < Shape::kBuffers; ++i) {
             shape.control->full[i].init(1);
             shape.control->empty[i].init(kWarps);
         }
+        shape.control->shared_rows[0].done = shape.control->shared_rows[1].done = 0;
         publish_barriers();
     }
     __syncthreads();

@@ -206,6 +206,7 @@ private:
         StreamParams p{};
         const uint64_t head = shape.dim * keys.element, heads = shape.kv_heads;
         p.run = std::gcd(shape.page, 64);
+        p.reciprocal = ((1u << 31) + shape.group - 1) / shape.group;
         const auto cached = [&](const Cache& cache) {
             return emulator::make_map(cache.bytes.data(), {head / 2, heads, uint64_t(cache.rows)}, {head, heads * head},
                                       {64, 1, p.run});

@@ -73,12 +73,11 @@ struct Sight {
     uint32_t whole_begin;
     uint32_t whole_end;
 
-    __device__ static Sight of(const AttendParams& p, const Sequence& sequence, uint32_t block, uint32_t columns) {
-        if (sequence.fresh == 0) return {};
-        const uint32_t last = min(sequence.fresh * p.group, (block + 1) * columns) - 1;
+    // By the numbers of the new tokens that the first and the last column belong to.
+    __device__ static Sight of(const AttendParams& p, uint32_t old, uint32_t first_token, uint32_t last_token) {
         Sight sight;
-        sight.whole_end = sequence.old() + block * columns / p.group + 1;
-        sight.end = sequence.old() + last / p.group + 1;
+        sight.whole_end = old + first_token + 1;
+        sight.end = old + last_token + 1;
         sight.oldest = sight.whole_end > p.window ? sight.whole_end - p.window : 0;
         sight.whole_begin = sight.end > p.window ? sight.end - p.window : 0;
         return sight;
@@ -106,7 +105,7 @@ struct Cursor {
         cursor.block = within / cursor.work.units;
         const uint32_t unit = cursor.work.first_unit + within % cursor.work.units;
         cursor.chunk = chunk_of_unit(unit);
-        cursor.sight = Sight::of(p, cursor.sequence, cursor.block, columns);
+        cursor.look(p, columns);
         if (first_unit_of(cursor.chunk) < unit) cursor.advance(p, columns);
         return cursor;
     }
@@ -121,6 +120,13 @@ struct Cursor {
     __device__ bool live(const AttendParams& p, const Share& share) const { return row < p.rows && place() < share.end; }
 
 private:
+    __device__ void look(const AttendParams& p, uint32_t columns) {
+        sight = {};
+        if (sequence.fresh == 0) return;
+        const uint32_t last = min(sequence.fresh * p.group, (block + 1) * columns) - 1;
+        sight = Sight::of(p, sequence.old(), block * columns / p.group, last / p.group);
+    }
+
     // Looks at a row.
     __device__ void enter(const AttendParams& p, const Sequence& entered, uint32_t columns) {
         sequence = entered;
@@ -138,7 +144,7 @@ private:
             cursor.enter(p, Sequence::load(p, cursor.row), columns);
         }
         cursor.chunk = cursor.work.first_chunk();
-        cursor.sight = Sight::of(p, cursor.sequence, cursor.block, columns);
+        cursor.look(p, columns);
         return cursor;
     }
 };

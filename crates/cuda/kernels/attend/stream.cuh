@@ -15,6 +15,12 @@ struct StreamParams {
     FreshParams fresh;
     // Positions that one copy brings.
     uint32_t run;
+    // 2³¹ by the group, rounded up.
+    uint32_t reciprocal;
+
+    // The number of the new token that a column belongs to, and of its head in the group.
+    __device__ uint32_t token_of(uint32_t column) const { return static_cast<uint64_t>(column) * reciprocal >> 31; }
+    __device__ uint32_t head_of(uint32_t column) const { return column - token_of(column) * attend.group; }
 };
 
 constexpr int kTile = 16;
@@ -30,7 +36,8 @@ constexpr uint32_t kMeeting = 1;
 
 // What there is to know about a unit: made by the warp that fetches it, for those that compute.
 struct alignas(16) Unit {
-    // Flags, the positions seen of the unit from begin to end, and columns that belong to queries; a byte each.
+    // Flags, the positions seen of the unit from begin to end, and columns that belong to queries; a byte each. Zero where
+    // there is no work at all.
     uint32_t bits;
     // Its first position, and where the sequence's first new token stands.
     uint32_t first;
@@ -79,6 +86,8 @@ struct StreamShape {
     static constexpr int kBlocks = kBuffer <= 16384 ? 2 : 1;
     static constexpr int kRoom = kBlocks == 2 ? kHalfRoom : kWholeRoom;
     static constexpr int kMostBuffers = 12;
+    // The largest one has no room for weights of norms beside a ring of six buffers.
+    static constexpr bool kKeepsNorms = kBlocks == 1 || kDim * kColumns <= 2048;
 
     struct alignas(16) Control {
         Barrier full[kMostBuffers];
@@ -95,12 +104,13 @@ struct StreamShape {
         alignas(16) bf16 raw_key[kDim];
         alignas(16) bf16 raw_value[kDim];
         alignas(16) float angles[kDim];
+        // Weights of queries' norm and of keys'.
+        alignas(16) float norms[2][kKeepsNorms ? kDim : 4];
         Unit units[kUnitsKnown];
         // Only the first and the last row of a block's share can be shared with others.
         SharedRow shared_rows[2];
         // Chunks that came added up where all are done, else none.
         uint32_t added[2];
-        uint32_t has_work;
     };
 
     static constexpr int kFit = (kRoom - static_cast<int>(sizeof(Control))) / kBuffer;

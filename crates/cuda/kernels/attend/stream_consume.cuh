@@ -34,60 +34,71 @@ struct StreamConsumer {
 
     // Uses unit after unit until there is none; then adds up what this block was the last one to wait for.
     __device__ void run() {
-        wait_full(at);
-        if (!shape.control->has_work) {
-            wait_for_predecessor();
-            return;
-        }
+        if (p.fresh.slots) new_tokens.take_norms();
         Chunk result;
-        bool shares = false;
+        bool streams = true, shares = false;
+        uint32_t number = 0, looked_at = 0;
 #pragma unroll 1
-        for (uint32_t number = 0;; ++number) {
-            wait_full(at);
-            const Unit unit = learn(number % kUnitsKnown);
-            if (unit.has(kOpensRow)) {
-                open_row(unit);
-                result.clear();
-            }
-            if (unit.has(kBeginsChunk)) chunk.clear();
-            use_unit(unit);
-            if (p.fresh.slots && unit.has(kOpensRow)) new_tokens.ask_next(unit);
-            if (unit.has(kEndsChunk)) {
+        for (;;) {
+            RowName row;
+            if (streams) {
+                wait_full(at);
+                const Unit unit = shape.control->units[number++ % kUnitsKnown];
+                if (unit.bits == 0) break;
+                if (unit.has(kOpensRow)) open_row(unit);
+                if (unit.has(kBeginsChunk)) chunk.clear();
+                use_unit(unit);
+                if (p.fresh.slots && unit.has(kOpensRow)) new_tokens.ask_next(unit);
+                row = {unit.first_token, unit.first_column, unit.used()};
+                streams = !unit.has(kIsLast);
+                const bool is_done = unit.has(kEndsChunk) && end_chunk(unit, result);
                 shares |= unit.slot != kAlone;
-                if (!unit.has(kAddsUp)) {
-                    Partials(a, unit.slot, head).store(unit.chunk, chunk);
-                } else {
-                    result.add(chunk);
-                    if (unit.has(kEndsRow)) leave(unit, result);
-                }
+                if (!streams && shares) count();
+                if (!is_done) continue;
+            } else {
+                if (!shares || looked_at == 2) break;
+                const SharedRow& shared = shape.control->shared_rows[looked_at];
+                const uint32_t added = shape.control->added[looked_at++];
+                if (added == 0) continue;
+                Partials(a, shared.slot, head)
+                    .template add_up<Shape::kBuffers * Shape::kBuffer>(shared.chunks, added, shape.ring, result);
+                row = {shared.first_token, shared.first_column, shared.used};
             }
-            if (unit.has(kIsLast)) break;
+            write(row, result);
         }
-        if (shares) finish();
+        wait_for_predecessor();
         // The row behind the last one may have been asked for; its copies land in this block's memory.
         wait_copies<0>();
     }
 
 private:
-    // A row that this block began: all of it, or the sum of its first chunks for the block that ends last.
-    __device__ void leave(const Unit& unit, Chunk& result) const {
-        if (unit.slot == kAlone) {
-            write(unit.first_token, unit.first_column, unit.used(), result);
-        } else {
-            Partials(a, unit.slot, head).store(0, result);
-        }
+    struct RowName {
+        uint32_t first_token;
+        uint32_t first_column;
+        uint32_t used;
+    };
+
+    // Adds a chunk to its row, or puts it where the block finds it that adds up the row; true when the row is done.
+    __device__ bool end_chunk(const Unit& unit, Chunk& result) const {
+        const bool adds_up = unit.has(kAddsUp);
+        if (!adds_up || unit.chunk == 0) result.clear();
+        result.add(chunk);
+        if (adds_up && !unit.has(kEndsRow)) return false;
+        if (unit.slot == kAlone) return true;
+        Partials(a, unit.slot, head).store(adds_up ? 0 : unit.chunk, result);
+        return false;
     }
 
     // Writes the result of a row. Two neighbours of one column meet in a lane, as they are or exchanged.
-    __device__ void write(uint32_t first_token, uint32_t first_column, uint32_t used, Chunk& result) const {
+    __device__ void write(const RowName& row, Chunk& result) const {
         if (a.sinks) {
             float sinks[kGroups][2];
 #pragma unroll
             for (int group = 0; group < kGroups; ++group) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
-                    const uint32_t column = first_column + group * kGroupColumns + lane % 4 * 2 + i;
-                    sinks[group][i] = a.sinks[head * a.group + column % a.group];
+                    const uint32_t column = row.first_column + group * kGroupColumns + lane % 4 * 2 + i;
+                    sinks[group][i] = a.sinks[head * a.group + p.head_of(column)];
                 }
             }
             result.add_sinks(sinks);
@@ -96,41 +107,49 @@ private:
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
             const float factors[2] = {1.0f / result.total[group][0], 1.0f / result.total[group][1]};
+            if constexpr (kNarrow) {
 #pragma unroll
-            for (int mine = 0; mine < kMine; ++mine) {
-                const float(&sum)[4] = result.sum[mine][group];
-                const uint32_t element = (warp * kMine + mine) * 16;
-                if constexpr (kNarrow) {
+                for (int i = 0; i < 2; ++i) {
+                    const Place place(*this, row, group * kGroupColumns + lane % 4 * 2 + i);
 #pragma unroll
-                    for (int i = 0; i < 2; ++i) {
-                        put(first_token, first_column, used, group * kGroupColumns + lane % 4 * 2 + i, element + lane / 4 * 2,
-                            pack_bf16(sum[i] * factors[i], sum[i + 2] * factors[i]));
+                    for (int mine = 0; mine < kMine; ++mine) {
+                        const float(&sum)[4] = result.sum[mine][group];
+                        place.put((warp * kMine + mine) * 16 + lane / 4 * 2,
+                                  pack_bf16(sum[i] * factors[i], sum[i + 2] * factors[i]));
                     }
-                } else {
+                }
+            } else {
+                const Place place(*this, row, group * kGroupColumns + lane / 4);
+#pragma unroll
+                for (int mine = 0; mine < kMine; ++mine) {
+                    const float(&sum)[4] = result.sum[mine][group];
 #pragma unroll
                     for (int i = 0; i < 2; ++i) {
                         const uint32_t pair =
                             transpose_matrix(pack_bf16(sum[2 * i] * factors[0], sum[2 * i + 1] * factors[1]));
-                        put(first_token, first_column, used, group * kGroupColumns + lane / 4, element + i * 8 + lane % 4 * 2,
-                            pair);
+                        place.put((warp * kMine + mine) * 16 + i * 8 + lane % 4 * 2, pair);
                     }
                 }
             }
         }
     }
 
-    // One lane reads, and the same one says later that the buffer is free.
-    __device__ Unit learn(uint32_t number) const {
-        uint4 low{}, high{};
-        if (lane == 0) {
-            const uint4* from = reinterpret_cast<const uint4*>(&shape.control->units[number]);
-            low = from[0];
-            high = from[1];
+    // Where the result of a column lies.
+    struct Place {
+        bf16* out;
+        uint32_t end;
+
+        __device__ Place(const StreamConsumer& by, const RowName& row, uint32_t column) {
+            const uint32_t number = row.first_column + column, token = row.first_token + by.p.token_of(number);
+            out = by.a.out + static_cast<size_t>(token) * by.a.out_stride +
+                  (by.head * by.a.group + by.p.head_of(number)) * by.a.head_dim;
+            end = column < row.used ? by.a.head_dim : 0;
         }
-        const auto everyone = [](uint32_t word) { return __shfl_sync(kAllLanes, word, 0); };
-        return {everyone(low.x),  everyone(low.y),  everyone(low.z),  everyone(low.w),
-                everyone(high.x), everyone(high.y), everyone(high.z), 0};
-    }
+
+        __device__ void put(uint32_t element, uint32_t pair) const {
+            if (element < end) *reinterpret_cast<uint32_t*>(out + element) = pair;
+        }
+    };
 
     // Makes the queries of a row and block of columns ready; everyone is done with those of the row before.
     __device__ void open_row(const Unit& unit) {
@@ -146,23 +165,23 @@ private:
     }
 
     __device__ void take_rotated(const Unit& unit) const {
-#pragma unroll
+#pragma unroll 1
         for (uint32_t column = warp; column < kColumns; column += kWarps) {
-            const uint32_t number = unit.first_column + column;
-            const bool used = column < unit.used();
-            const bf16* from = a.query + static_cast<size_t>(unit.first_token + (used ? number / a.group : 0)) * a.query_stride +
-                               (head * a.group + (used ? number % a.group : 0)) * a.head_dim;
+            const uint32_t number = column < unit.used() ? unit.first_column + column : 0;
+            const uint32_t filled = column < unit.used() ? a.head_dim : 0;
+            const bf16* from = a.query + static_cast<size_t>(unit.first_token + p.token_of(number)) * a.query_stride +
+                               (head * a.group + p.head_of(number)) * a.head_dim;
+#pragma unroll 1
             for (uint32_t piece = lane; piece < kDim / 8; piece += 32) {
-                const bool there = used && piece * 8 < a.head_dim;
                 reinterpret_cast<uint4*>(shape.control->query[column])[piece] =
-                    there ? reinterpret_cast<const uint4*>(from)[piece] : uint4{};
+                    piece * 8 < filled ? reinterpret_cast<const uint4*>(from)[piece] : uint4{};
             }
         }
     }
 
     // Counts the chunks that are done of the rows that blocks share, and above them those that came added up; the block
     // that finds all of a row done adds up the rest.
-    __device__ void finish() {
+    __device__ void count() const {
         // Everyone's partial results are there before anyone counts them.
         __threadfence();
         meet_others();
@@ -176,23 +195,6 @@ private:
         }
         meet_others();
         __threadfence();
-#pragma unroll 1
-        for (int i = 0; i < 2; ++i) {
-            const uint32_t added = shape.control->added[i];
-            if (added == 0) continue;
-            const SharedRow row = shape.control->shared_rows[i];
-            Chunk result = Partials(a, row.slot, head).add_up(row.chunks, added);
-            write(row.first_token, row.first_column, row.used, result);
-        }
-    }
-
-    __device__ void put(uint32_t first_token, uint32_t first_column, uint32_t used, uint32_t column, uint32_t element,
-                        uint32_t pair) const {
-        if (column >= used || element >= a.head_dim) return;
-        const uint32_t number = first_column + column;
-        const size_t token = first_token + number / a.group;
-        bf16* out = a.out + token * a.out_stride + (head * a.group + number % a.group) * a.head_dim;
-        *reinterpret_cast<uint32_t*>(out + element) = pair;
     }
 
     // Queries as the second factor of a product: this lane has column `lane / 4` of each group, and in each step two pairs
@@ -259,6 +261,7 @@ private:
 
     // One row of a buffer, copied by a warp from where it lies in shared memory.
     __device__ void put_row(uint8_t* to, uint32_t row, const uint8_t* from) const {
+#pragma unroll 1
         for (uint32_t piece = lane; piece < Shape::kSlices * 8; piece += 32) {
             *reinterpret_cast<uint4*>(to + Shape::place(row, piece)) = reinterpret_cast<const uint4*>(from)[piece];
         }
@@ -272,6 +275,7 @@ private:
         for (uint32_t half = 0; half < kUnit; half += kHalf, values.advance()) {
             wait_full(values);
             uint8_t* to = buffer(values.stage);
+#pragma unroll 1
             for (uint32_t i = threadIdx.x; i < kHalf * Shape::kSlices * 8; i += kComputing) {
                 const uint32_t row = half + i / 8 % kHalf;
                 if (row < unit.begin() || row >= unit.end()) *reinterpret_cast<uint4*>(to + i * 16) = uint4{};
@@ -341,7 +345,7 @@ private:
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const uint32_t column = unit.first_column + group * kGroupColumns + lane % 4 * 2 + i % 2;
-                const uint32_t position = unit.first + warp * kTile + lane / 4 + i / 2 * 8, own = unit.old + column / a.group;
+                const uint32_t position = unit.first + warp * kTile + lane / 4 + i / 2 * 8, own = unit.old + p.token_of(column);
                 if (position > own || own - position >= a.window) scores[group][i] = -INFINITY;
             }
         }

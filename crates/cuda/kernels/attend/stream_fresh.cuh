@@ -26,6 +26,14 @@ struct StreamFresh {
     __device__ StreamFresh(const StreamParams& params, const Shape& shared, uint32_t kv_head)
         : p(params), a(params.attend), shape(shared), head(kv_head) {}
 
+    // Takes the weights of norms along; everyone sees them once they have met.
+    __device__ void take_norms() const {
+        const uint32_t i = threadIdx.x, wide = p.fresh.wide_norms;
+        if (!Shape::kKeepsNorms || i >= kDim) return;
+        if (p.fresh.query_norm) shape.control->norms[0][i] = number(p.fresh.query_norm, wide, i);
+        if (p.fresh.key_norm) shape.control->norms[1][i] = number(p.fresh.key_norm, wide, i);
+    }
+
     // Asks for a row that was not expected; the projection may still run. Nobody takes queries of the row before any more.
     __device__ void ask(const Unit& unit) {
         if (expected) return;
@@ -40,29 +48,28 @@ struct StreamFresh {
     __device__ void open(const Unit& unit) {
         const uint32_t home = slot;
         look_up(unit.first_token + 1);
-        const HeadNorm given{p.fresh.query_norm, p.fresh.query_eps, p.fresh.wide_norms};
-        const typename Head::Norm norm(given);
         wait_copies<0>();
         meet(kMeeting, kComputing);
         const typename Head::Angles angles(shape.control->angles, kDim, nullptr);
-#pragma unroll
-        for (uint32_t column = warp; column < kColumns; column += kWarps) {
-            bf16* query = shape.control->query[column];
-            if (column < unit.used()) {
-                rotate(query, given, norm, angles).store(query, kDim);
-            } else {
-                for (uint32_t piece = lane; piece < kDim / 8; piece += 32) reinterpret_cast<uint4*>(query)[piece] = uint4{};
+#pragma unroll 1
+        for (uint32_t column = warp; column < kColumns + kWarps; column += kWarps) {
+            const bool is_query = column < kColumns, is_key = !is_query && warp == kKeyWarp;
+            if (!is_query && (warp < kValueWarp || !unit.has(kHasNewest))) break;
+            bf16* raw = is_query ? shape.control->query[column] : is_key ? shape.control->raw_key : shape.control->raw_value;
+            Head some{};
+            if (!is_query || column < unit.used()) some.load(raw, kDim);
+            if (is_key || column < unit.used()) {
+                const HeadNorm norm = is_key ? HeadNorm{p.fresh.key_norm, p.fresh.key_eps, p.fresh.wide_norms}
+                                             : HeadNorm{p.fresh.query_norm, p.fresh.query_eps, p.fresh.wide_norms};
+                const HeadNorm kept{shape.control->norms[is_key], norm.eps, true};
+                if (norm.weight) some.normalise(typename Head::Norm(Shape::kKeepsNorms ? kept : norm), kDim);
+                some.rotate(angles);
             }
-        }
-        if (!unit.has(kHasNewest)) return;
-        if (warp == kKeyWarp) {
-            const HeadNorm keys{p.fresh.key_norm, p.fresh.key_eps, p.fresh.wide_norms};
-            keep(rotate(shape.control->raw_key, keys, typename Head::Norm(keys), angles), home, a.keys, shape.control->key);
-        }
-        if (warp == kValueWarp) {
-            Head value;
-            value.load(shape.control->raw_value, kDim);
-            keep(value, home, a.values, shape.control->value);
+            if (is_query) {
+                some.store(raw, kDim);
+            } else {
+                keep(some, home, is_key ? a.keys : a.values, is_key ? shape.control->key : shape.control->value);
+            }
         }
     }
 
@@ -110,15 +117,6 @@ private:
             copy_few<kBytes>(shape.control->raw_value + first, from + head * kDim + first);
         }
         commit_copies();
-    }
-
-    __device__ Head rotate(const bf16* raw, const HeadNorm& given, const typename Head::Norm& norm,
-                           const typename Head::Angles& angles) const {
-        Head some;
-        some.load(raw, kDim);
-        if (given.weight) some.normalise(norm, kDim);
-        some.rotate(angles);
-        return some;
     }
 
     // To the cache, and to where the unit that holds the new position finds it.

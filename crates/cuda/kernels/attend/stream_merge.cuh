@@ -109,43 +109,56 @@ struct StreamPartials {
         }
     }
 
-    __device__ void load(uint32_t chunk, Result<kMine, kGroups>& result) const {
+    // Adds up all chunks of a row, as many at a time as `room` has place for. The first ones came added up, in the first
+    // one's place. Every thread takes what it copied itself.
+    template <uint32_t kRoom>
+    __device__ void add_up(uint32_t chunks, uint32_t added, uint8_t* room, Result<kMine, kGroups>& result) const {
+        constexpr uint32_t kPieces = kGroups * (kMine + 1), kAtOnce = kRoom / (kPieces * kComputing * 16);
+        result.clear();
+        if (!has_elements()) return;
+        float4* place = reinterpret_cast<float4*>(room) + threadIdx.x;
+        const uint32_t parts = chunks - added + 1;
+#pragma unroll 1
+        for (uint32_t first = 0; first < parts; first += kAtOnce) {
+            const uint32_t count = min(kAtOnce, parts - first);
+#pragma unroll 1
+            for (uint32_t i = 0; i < count; ++i) {
+                const uint32_t chunk = first + i == 0 ? 0 : added + first + i - 1;
+                float4* to = place + i * kPieces * kComputing;
+#pragma unroll
+                for (int group = 0; group < kGroups; ++group) {
+                    copy16(shared_address(to + group * kComputing), scales + scale_place(chunk, group));
+#pragma unroll
+                    for (int mine = 0; mine < kMine; ++mine) {
+                        copy16(shared_address(to + (kGroups + mine * kGroups + group) * kComputing),
+                               sums + sum_place(chunk, mine, group));
+                    }
+                }
+            }
+            commit_copies();
+            wait_copies<0>();
+#pragma unroll 1
+            for (uint32_t i = 0; i < count; ++i) result.add(load(place + i * kPieces * kComputing));
+        }
+    }
+
+private:
+    __device__ static Result<kMine, kGroups> load(const float4* from) {
+        Result<kMine, kGroups> result;
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
-            const float4 scale = __ldcg(scales + scale_place(chunk, group));
+            const float4 scale = from[group * kComputing];
             result.max[group][0] = scale.x;
             result.max[group][1] = scale.y;
             result.total[group][0] = scale.z;
             result.total[group][1] = scale.w;
 #pragma unroll
             for (int mine = 0; mine < kMine; ++mine) {
-                const float4 sum = __ldcg(sums + sum_place(chunk, mine, group));
+                const float4 sum = from[(kGroups + mine * kGroups + group) * kComputing];
                 result.sum[mine][group][0] = sum.x;
                 result.sum[mine][group][1] = sum.y;
                 result.sum[mine][group][2] = sum.z;
                 result.sum[mine][group][3] = sum.w;
-            }
-        }
-    }
-
-    // Adds up all chunks of a row, some loads at a time. The first ones came added up, in the first one's place.
-    __device__ Result<kMine, kGroups> add_up(uint32_t chunks, uint32_t added) const {
-        const uint32_t parts = chunks - added + 1;
-        constexpr uint32_t kAtOnce = kMine * kGroups == 1 ? 8 : 4;
-        Result<kMine, kGroups> result;
-        result.clear();
-        if (!has_elements()) return result;
-#pragma unroll 1
-        for (uint32_t first = 0; first < parts; first += kAtOnce) {
-            Result<kMine, kGroups> some[kAtOnce];
-#pragma unroll
-            for (uint32_t i = 0; i < kAtOnce; ++i) {
-                const uint32_t part = min(first + i, parts - 1);
-                load(part == 0 ? 0 : added + part - 1, some[i]);
-            }
-#pragma unroll
-            for (uint32_t i = 0; i < kAtOnce; ++i) {
-                if (first + i < parts) result.add(some[i]);
             }
         }
         return result;

@@ -24,74 +24,76 @@ struct StreamProducer {
     }
 
     __device__ void run(uint32_t worker) {
-        const Share share = find_share(a, worker, kColumns);
-        Cursor cursor;
-        bool live = share.begin < share.end;
-        if (live) {
-            cursor = Cursor::seek(a, share, kColumns);
-            live = cursor.live(a, share);
-        }
-        if (!live) {
-            if (lane == 0) {
-                shape.control->has_work = 0;
-                shape.control->full[0].expect(0);
-            }
-            return;
-        }
-        if (lane == 0) {
-            shape.control->has_work = 1;
-            shape.control->shared_rows[0].done = shape.control->shared_rows[1].done = 0;
-        }
+        StreamShare share = find_share(a, worker, kColumns);
 #pragma unroll 1
-        while (cursor.live(a, share)) fetch_row(share, cursor);
+        while (share.origin < share.end && share.row < a.rows) {
+            const RowWork work = RowWork::of(a, share.sequence, kColumns);
+#pragma unroll 1
+            for (; share.block < work.blocks && share.origin < share.end; ++share.block) {
+                fetch_row(share, work);
+                share.origin += work.units;
+                // Of rows that begin in this share only the last one can be shared.
+                share.name = worker;
+            }
+            share.block = 0;
+            share.sequence = Sequence::load(a, ++share.row);
+        }
+        if (known == 0 && lane == 0) {
+            shape.control->units[0].bits = 0;
+            shape.control->full[0].expect(0);
+        }
     }
 
 private:
-    // Goes over the chunks of one row and block of columns that belong to this block, and leaves the cursor behind them.
-    __device__ void fetch_row(const Share& share, Cursor& cursor) {
-        const uint32_t row = cursor.row, block = cursor.block, begin = cursor.work.first_chunk(), all = cursor.end_chunk - begin;
-        const uint32_t last = cursor.origin() + first_unit_of(cursor.end_chunk - 1) - cursor.work.first_unit;
-        const bool opens = cursor.chunk == begin, alone = opens && last < share.end;
-        // A row that several blocks share is named after the one in whose share it begins.
-        SharedRow names{cursor.sequence.first_token, block * kColumns, 0, all, 0, 0, kAlone};
-        names.used = min(cursor.sequence.fresh * a.group - names.first_column, static_cast<uint32_t>(kColumns));
-        if (!alone) names.slot = Shares(share.total, a.workers).owner(cursor.origin());
+    // Goes over the chunks of one row and block of columns that begin in this share.
+    __device__ void fetch_row(const StreamShare& share, const RowWork& work) {
+        const uint32_t begin = work.first_chunk(), end = work.end_chunk();
+        // Where position 0 would lie among all work.
+        const uint32_t zero = share.origin - work.first_unit, from = max(share.begin, share.origin) - zero;
+        const uint32_t first_chunk = from == 0 ? 0 : chunk_of_unit(from - 1) + 1;
+        uint32_t chunk = first_chunk, opening = first_unit_of(chunk);
+        if (chunk >= end || zero + opening >= share.end) return;
+        const bool opens = chunk == begin, closes = zero + first_unit_of(end - 1) < share.end, alone = opens && closes;
+        const uint32_t first_column = share.block * kColumns;
+        const uint32_t used = min(share.sequence.fresh * a.group - first_column, static_cast<uint32_t>(kColumns));
+        const Sight sight =
+            Sight::of(a, share.sequence.old(), p.token_of(first_column), p.token_of(first_column + used - 1));
         Unit unit{};
-        unit.bits = kOpensRow | (last < share.end ? kHasNewest : 0) | (opens ? kAddsUp : 0) | names.used << 24;
-        unit.slot = names.slot;
-        unit.old = cursor.sequence.old();
-        unit.first_token = names.first_token;
-        unit.first_column = names.first_column;
+        unit.bits = kOpensRow | (closes ? kHasNewest : 0) | (opens ? kAddsUp : 0) | used << 24;
+        unit.slot = alone ? kAlone : share.name;
+        unit.old = share.sequence.old();
+        unit.first_token = share.sequence.first_token;
+        unit.first_column = first_column;
         bool more = true;
 #pragma unroll 1
         while (more) {
-            const Sequence sequence = cursor.sequence;
-            const Sight sight = cursor.sight;
-            const uint32_t opening = first_unit_of(cursor.chunk), first = max(opening, sight.oldest / kUnit);
-            const uint32_t behind = min(first_unit_of(cursor.chunk + 1), (sight.end + kUnit - 1) / kUnit);
-            unit.chunk = cursor.chunk - begin;
-            ++names.done;
-            cursor.advance(a, kColumns);
-            const bool goes_on = cursor.live(a, share);
-            more = goes_on && cursor.row == row && cursor.block == block;
+            const uint32_t next = first_unit_of(chunk + 1), first = max(opening, sight.oldest / kUnit);
+            const uint32_t behind = min(next, (sight.end + kUnit - 1) / kUnit);
+            unit.chunk = chunk - begin;
+            ++chunk;
+            more = chunk < end && zero + next < share.end;
+            const bool goes_on = more || (chunk == end && share.origin + work.units < share.end);
             if (!more && !alone && lane == 0) {
-                names.added = opens ? names.done : 0;
-                shape.control->shared_rows[shared_rows] = names;
+                const uint32_t done = chunk - first_chunk;
+                shape.control->shared_rows[shared_rows] = {unit.first_token, first_column,     used, end - begin,
+                                                           done,             opens ? done : 0, share.name};
             }
             unit.bits |= kBeginsChunk;
             // A chunk of which nobody sees anything has one unit all the same.
             uint32_t number = first < behind ? first : opening;
+#pragma unroll 1
             do {
                 const bool ends = number + 1 >= behind;
                 if (ends) unit.bits |= kEndsChunk | (more ? 0 : kEndsRow) | (goes_on ? 0 : kIsLast);
-                fetch_unit(sequence, sight, number, unit);
+                fetch_unit(share.sequence.pages, sight, number, unit);
                 unit.bits &= kHasNewest | kAddsUp | 0xff000000u;
             } while (++number < behind);
+            opening = next;
         }
         if (!alone) shared_rows = 1;
     }
 
-    __device__ void fetch_unit(const Sequence& sequence, const Sight& sight, uint32_t number, Unit& unit) {
+    __device__ void fetch_unit(const uint32_t* pages, const Sight& sight, uint32_t number, Unit& unit) {
         const uint32_t first = number * kUnit, size = a.page_size;
         const uint32_t begin = min(max(sight.oldest, first) - first, kUnit);
         const uint32_t end = sight.end > first ? min(sight.end - first, kUnit) : 0;
@@ -102,39 +104,36 @@ private:
         const uint32_t run = lane * p.run, position = first + run;
         const bool seen = run < end && run + p.run > begin;
         uint32_t slot = 0;
-        if (seen) slot = sequence.pages[position / size] * size + position % size;
+        if (seen) slot = pages[position / size] * size + position % size;
         if (!waited && first + end > unit.old) {
             wait_for_predecessor();
             waited = true;
         }
         Unit told = unit;
         told.bits |= (is_edge ? kIsEdge : 0) | begin << 8 | end << 16;
-        fetch(&p.keys, seen, 0, run, slot, &told);
-        fetch(&p.keys, seen, kHalf, run, slot, nullptr);
-        fetch(&p.values, seen, 0, run, slot, nullptr);
-        fetch(&p.values, seen, kHalf, run, slot, nullptr);
-    }
-
-    // One half of the keys or values of a unit, maybe nothing; the first one comes with what there is to know.
-    __device__ void fetch(const TensorMap* map, bool seen, uint32_t half, uint32_t run, uint32_t slot, const Unit* told) {
-        const bool mine = seen && run - half < kHalf;
-        const uint32_t runs = __popc(__ballot_sync(kAllLanes, mine));
-        Barrier* full = &shape.control->full[at.stage];
-        shape.control->empty[at.stage].wait(at.parity);
-        if (lane == 0) {
-            if (told) shape.control->units[known % kUnitsKnown] = *told;
-            full->expect(runs * p.run * Shape::kSlices * 128);
-        }
-        known += told != nullptr;
-        __syncwarp();
-        if (mine) {
-            uint8_t* to = shape.ring + at.stage * Shape::kBuffer + (run - half) * 128;
-#pragma unroll
-            for (int slice = 0; slice < Shape::kSlices; ++slice) {
-                copy_box(to + slice * Shape::kSliceBytes, map, full, slice * 64, head, slot);
+        // Keys, then values, a half at a time, maybe nothing; the first half comes with what there is to know.
+#pragma unroll 1
+        for (uint32_t part = 0; part < 4; ++part) {
+            const uint32_t row = run - part % 2 * kHalf;
+            const bool mine = seen && row < kHalf;
+            const uint32_t runs = __popc(__ballot_sync(kAllLanes, mine));
+            Barrier* full = &shape.control->full[at.stage];
+            shape.control->empty[at.stage].wait(at.parity);
+            if (lane == 0) {
+                if (part == 0) shape.control->units[known % kUnitsKnown] = told;
+                full->expect(runs * p.run * Shape::kSlices * 128);
             }
+            __syncwarp();
+            if (mine) {
+                uint8_t* to = shape.ring + at.stage * Shape::kBuffer + row * 128;
+#pragma unroll
+                for (int slice = 0; slice < Shape::kSlices; ++slice) {
+                    copy_box(to + slice * Shape::kSliceBytes, part < 2 ? &p.keys : &p.values, full, slice * 64, head, slot);
+                }
+            }
+            __syncwarp();
+            at.advance();
         }
-        __syncwarp();
-        at.advance();
+        ++known;
     }
 };

@@ -34,44 +34,66 @@ struct Borders {
     }
 };
 
-__device__ inline Share find_share(const AttendParams& p, uint32_t worker, uint32_t columns) {
+// Where a block's work begins and ends, in units of all work.
+struct StreamShare {
+    uint32_t begin;
+    uint32_t end;
+    // The row and block of columns in which it begins, where those begin, and their name where several blocks share them.
+    uint32_t row;
+    uint32_t block;
+    uint32_t origin;
+    uint32_t name;
+    Sequence sequence;
+};
+
+__device__ inline StreamShare find_share(const AttendParams& p, uint32_t worker, uint32_t columns) {
     const uint32_t lane = threadIdx.x % 32, each = (p.rows + 31) / 32, first = lane * each;
     const uint32_t last = min(first + each, p.rows);
     const Sequence opening = Sequence::load(p, first);
     uint32_t mine = RowWork::of(p, opening, columns).all();
     for (uint32_t row = first + 1; row < last; ++row) mine += RowWork::of(p, Sequence::load(p, row), columns).all();
     uint32_t before = mine;
-#pragma unroll
+#pragma unroll 1
     for (int offset = 1; offset < 32; offset *= 2) {
         const uint32_t other = __shfl_up_sync(kAllLanes, before, offset);
         if (lane >= offset) before += other;
     }
-    Share share{};
-    share.total = __shfl_sync(kAllLanes, before, 31);
+    const uint32_t total = __shfl_sync(kAllLanes, before, 31);
     before -= mine;
-    const auto holds = [&](uint32_t unit) { return before <= unit && unit < before + mine; };
-    const Shares shares(share.total, p.workers);
+    const Shares shares(total, p.workers);
     const Borders borders{p, columns, shares.each < 4 ? 0 : max(1u, shares.each / 12)};
-    uint32_t ends[2] = {shares.begin(worker), shares.begin(worker + 1)};
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const uint32_t lanes = __ballot_sync(kAllLanes, holds(ends[i]));
-        uint32_t settled = ends[i];
-        if (holds(ends[i])) settled = borders.settle(borders.find(opening, first, before, ends[i]), ends[i]);
-        ends[i] = lanes == 0 ? share.total : __shfl_sync(kAllLanes, settled, __ffs(static_cast<int>(lanes)) - 1);
-    }
-    share.begin = ends[0];
-    share.end = ends[1];
-    const uint32_t lanes = __ballot_sync(kAllLanes, holds(share.begin));
-    if (lanes == 0) return share;
+    StreamShare share{};
     RowPlace place{};
-    if (holds(share.begin)) place = borders.find(opening, first, before, share.begin);
-    const int source = __ffs(static_cast<int>(lanes)) - 1;
+    // The end settles first, then the begin; then the row is found in which it lies by now.
+    uint32_t unit = shares.begin(worker + 1), source = 0;
+#pragma unroll 1
+    for (int turn = 0; turn < 3; ++turn) {
+        const bool holds = before <= unit && unit < before + mine;
+        const uint32_t lanes = __ballot_sync(kAllLanes, holds);
+        uint32_t settled = unit;
+        if (holds) {
+            place = borders.find(opening, first, before, unit);
+            settled = borders.settle(place, unit);
+        }
+        source = __ffs(static_cast<int>(lanes)) - 1;
+        settled = lanes == 0 ? total : __shfl_sync(kAllLanes, settled, source);
+        unit = settled;
+        if (turn == 0) {
+            share.end = settled;
+            unit = shares.begin(worker);
+        }
+    }
+    share.begin = share.origin = unit;
+    if (unit == total) return share;
     const auto everyone = [&](uint32_t word) { return __shfl_sync(kAllLanes, word, source); };
     share.row = everyone(place.row);
-    share.row_offset = everyone(place.offset);
+    share.origin = everyone(place.offset);
     const uint32_t pages = everyone(static_cast<uint32_t>(place.sequence.pages - p.page_table));
     share.sequence = {everyone(place.sequence.first_token), everyone(place.sequence.fresh), everyone(place.sequence.length),
                       p.page_table + pages};
+    const uint32_t units = RowWork::of(p, share.sequence, columns).units;
+    share.block = (unit - share.origin) / units;
+    share.origin += share.block * units;
+    share.name = shares.owner(share.origin);
     return share;
 }

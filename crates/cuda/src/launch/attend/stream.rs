@@ -17,6 +17,7 @@ struct StreamParams {
     attend: AttendParams,
     fresh: FreshParams,
     run: u32,
+    reciprocal: u32,
 }
 
 /// Positions of a unit, and of a buffer.
@@ -24,6 +25,8 @@ const UNIT: usize = 128;
 const HALF: usize = UNIT / 2;
 /// Warps that compute, and one that fetches.
 const THREADS: usize = 288;
+/// What the kernel divides columns with: so much by the group. It is right for numbers below this by the group.
+const RECIPROCAL: usize = 1 << 31;
 /// The largest buffer of keys or values of which two blocks a multiprocessor have enough.
 const HALF_BUFFER: usize = 16 << 10;
 
@@ -68,6 +71,7 @@ pub(super) fn takes(op: &Attend<'_>) -> bool {
     copies_pieces(op)
         && (op.heads.dim * kv.size()).is_multiple_of(16)
         && op.batch.page_size.is_multiple_of(8)
+        && op.query.rows() * op.heads.group().pow(2) < RECIPROCAL
 }
 
 impl CudaDevice {
@@ -131,6 +135,7 @@ impl CudaDevice {
             attend: *params,
             fresh,
             run: run as u32,
+            reciprocal: RECIPROCAL.div_ceil(heads.group()) as u32,
         };
         let Streams(functions) = &self.attention.streams;
         let grid = Grid {
