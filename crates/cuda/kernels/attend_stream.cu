@@ -1,6 +1,6 @@
 // Attention of sequences with few new tokens, whose keys and values the copy engine can read: decoding, above all.
 //
-// A grid of a fixed size takes equal shares of all chunks of the batch. New tokens may come as they left the projection:
+// A grid of a fixed size takes equal shares of all chunks of the batch, as `plan_attention` planned them. New tokens may come as they left the projection:
 // then queries and keys are normalised and rotated on the way, and keys and values stored.
 #include "attend/stream_consume.cuh"
 #include "attend/stream_produce.cuh"
@@ -25,11 +25,10 @@ __device__ void attend_stream(const StreamParams& p) {
     }
     __syncthreads();
     if (threadIdx.x >= kComputing) {
-        if (p.attend.homes) wait_for_predecessor();
         StreamProducer<kDim, kColumns, Kv>(p, shape, head).run(worker);
         wait_for_predecessor();
     } else {
-        StreamConsumer<kDim, kColumns, Kv>(p, shape, head).run();
+        StreamConsumer<kDim, kColumns, Kv>(p, shape, head).run(worker);
     }
 }
 

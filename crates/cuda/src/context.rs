@@ -1,5 +1,7 @@
 //! The primary context of one GPU and its one stream.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use cudarc::driver::sys;
 use ops::DeviceError;
 
@@ -14,6 +16,7 @@ pub(crate) struct Context {
     /// Kernels begin only when everything before them has ended.
     in_turn: bool,
     recording: Recording,
+    epoch: AtomicU64,
 }
 
 // SAFETY: driver handles may be used from any thread that has made the context current.
@@ -49,6 +52,7 @@ impl Context {
             stream,
             in_turn,
             recording: Recording::default(),
+            epoch: AtomicU64::new(0),
         })
     }
 
@@ -87,6 +91,17 @@ impl Context {
     /// Enqueues the ops that wait: something follows that cannot be one kernel with them.
     pub(crate) fn flush(&self) -> Result<(), DeviceError> {
         self.recording.flush(self)
+    }
+
+    /// A number that stays as long as kernels are enqueued in one place after another, and none writes what a step is
+    /// given: what was derived from that is true as long.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Something changes what steps are given, or kernels are enqueued elsewhere from now on.
+    pub(crate) fn begin_epoch(&self) {
+        self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn stream(&self) -> sys::CUstream {

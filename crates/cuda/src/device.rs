@@ -364,6 +364,7 @@ impl Device for CudaDevice {
             "whole rows are copied"
         );
         self.context.flush()?;
+        self.context.begin_epoch();
         let bytes = from.rows() * from.cols() * from.dtype().size();
         let (to, from) = (
             to.address() as sys::CUdeviceptr,

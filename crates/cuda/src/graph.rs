@@ -26,6 +26,7 @@ pub(crate) fn capture(
     run: &mut dyn FnMut() -> Result<(), OpError>,
 ) -> Result<CudaGraph, OpError> {
     let stream = context.stream();
+    context.begin_epoch();
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     // SAFETY: the stream lives as long as the context.
     let result = unsafe { sys::cuStreamBeginCapture_v2(stream, mode) };
@@ -35,6 +36,7 @@ pub(crate) fn capture(
     // SAFETY: ends the capture begun above, whatever `run` said.
     let result = unsafe { sys::cuStreamEndCapture(stream, &raw mut graph) };
     let ended = check(result, "ending a capture");
+    context.begin_epoch();
     ran?;
     ended?;
     let mut executable = std::ptr::null_mut();
@@ -70,6 +72,7 @@ impl CudaGraph {
 
 impl Graph for CudaGraph {
     fn replay(&self) -> Result<(), DeviceError> {
+        self.context.begin_epoch();
         // SAFETY: graph and stream live as long as self.
         let result = unsafe { sys::cuGraphLaunch(self.executable, self.context.stream()) };
         check(result, "replaying a graph")

@@ -30,6 +30,7 @@ pub(crate) fn allocate(
         });
     }
     check(result, "taking device memory")?;
+    context.begin_epoch();
     // SAFETY: the allocation has this many bytes.
     let result = unsafe { sys::cuMemsetD8Async(address, 0, size, context.stream()) };
     check(result, "clearing device memory")?;
@@ -57,6 +58,7 @@ pub(crate) fn fill<T: Copy>(
     let bytes = size_of_val(values);
     assert!(bytes <= to.bytes(), "there is room for what is copied");
     let (to, from) = (to.address() as sys::CUdeviceptr, values.as_ptr().cast());
+    context.begin_epoch();
     // SAFETY: both sides have so many bytes (asserted), until the stream has been waited for.
     let result = unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, context.stream()) };
     check(result, doing)?;

@@ -114,6 +114,7 @@ impl Staging for CudaStaging {
     fn send(&mut self, bytes: usize) -> Result<(), DeviceError> {
         let (pinned, copied) = &self.slots[self.current];
         let (to, from) = (self.device.address() as u64, pinned.address());
+        self.courier.context.begin_epoch();
         // SAFETY: both sides have at least `bytes` bytes; the pinned side is not written before `copied`.
         unsafe {
             if !self.courier.copies(from as u64, to, bytes)? {

@@ -149,6 +149,7 @@ impl Lane {
         work.rows.write(rows, piece).map_err(StreamError::Rows)?;
         let to = work.to + offset as sys::CUdeviceptr;
         let from = slot.pinned.address().cast();
+        self.context.begin_epoch();
         // SAFETY: the buffer has all rows, the slot these; it is not written before `copied`.
         let result = unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.context.stream()) };
         check(result, "copying weights")?;

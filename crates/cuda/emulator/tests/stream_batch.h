@@ -5,6 +5,7 @@
 
 #include "cache.h"
 
+#include "attend_plan.cu"
 #include "attend_stream.cu"
 
 enum class Norms { kNone, kBf16, kFloat };
@@ -81,6 +82,7 @@ struct StreamBatch {
     std::vector<__nv_bfloat16> short_query_norm, short_key_norm;
     std::vector<float> partial_sums, partial_scales;
     std::vector<uint32_t> arrivals;
+    std::vector<StreamPlan> plans;
 
     explicit StreamBatch(const BatchShape& of)
         : shape(of),
@@ -112,6 +114,7 @@ struct StreamBatch {
         params.attend.partial_sums = partial_sums.data();
         params.attend.partial_scales = partial_scales.data();
         params.attend.arrivals = arrivals.data();
+        plan(params, order);
         const bool halves = 64 * shape.kernel_dim() * keys.element <= 16384;
         const uint32_t room = halves ? kHalfRoom : kWholeRoom;
         const StreamBatch complete = *this;
@@ -123,6 +126,25 @@ struct StreamBatch {
             std::copy(complete.out.elements.begin(), complete.out.elements.end(), out.elements.begin());
         };
         emulator::launch({uint32_t(shares), kThreads, room, order, before}, [&] { kernel()(params); });
+    }
+
+    // Plans of the step before are there until the kernel before has ended, and homes are not.
+    void plan(StreamParams& params, emulator::Order order) {
+        const AttendParams& a = params.attend;
+        StreamPlan old;
+        memset(&old, emulator::kPoison, sizeof old);
+        plans.assign(a.workers, old);
+        const std::vector<uint32_t> complete = homes;
+        std::fill(homes.begin(), homes.end(), 3);
+        const auto before = [&] {
+            for (const StreamPlan& plan : plans) {
+                if (memcmp(&plan, &old, sizeof old) != 0) report(shape.name(), false, "plans while others read the plan before");
+            }
+            std::copy(complete.begin(), complete.end(), homes.begin());
+        };
+        const PlanParams planned{a, plans.data(), uint32_t(shape.columns()), params.run};
+        emulator::launch({(a.workers + 3) / 4, 128, 0, order, before}, [&] { plan_attention(planned); });
+        params.plans = plans.data();
     }
 
     int slot(int row, int position) const {

@@ -82,6 +82,18 @@ struct Sight {
         sight.whole_begin = sight.end > p.window ? sight.end - p.window : 0;
         return sight;
     }
+
+    // Of a chunk's units from one up to another, the first that anyone sees and the one behind the last. A chunk of which
+    // nobody sees anything has one unit all the same.
+    __device__ uint32_t first_of(uint32_t opening, uint32_t next) const {
+        const uint32_t first = max(opening, oldest / kUnit);
+        return first < behind(next) ? first : opening;
+    }
+    __device__ uint32_t behind(uint32_t next) const { return min(next, (end + kUnit - 1) / kUnit); }
+
+    // Positions seen of a unit, counted from its first position on.
+    __device__ uint32_t begin_in(uint32_t first) const { return min(max(oldest, first) - first, kUnit); }
+    __device__ uint32_t end_in(uint32_t first) const { return end > first ? min(end - first, kUnit) : 0; }
 };
 
 // A place in the list of chunks.

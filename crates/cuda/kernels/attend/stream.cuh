@@ -8,11 +8,33 @@
 #include "../common/tma.cuh"
 #include "cursor.cuh"
 
+// What a worker does, found once for all layers that have the same batch. Work is counted in units.
+struct alignas(128) StreamPlan {
+    // Where the row and block of columns begin in which it begins; not before the end where there is nothing to do.
+    uint32_t origin;
+    uint32_t end;
+    uint32_t first_token;
+    uint32_t block;
+    // The rest of the row: how many new tokens, its length, where the table of pages has it, and its number.
+    uint32_t fresh;
+    uint32_t length;
+    uint32_t pages;
+    uint32_t row;
+    // Where the first chunk begins, and the row's name where several blocks share it.
+    uint32_t begin;
+    uint32_t name;
+    uint32_t unused[6];
+    // Of each run of the first unit; none has more than sixteen.
+    uint32_t slots[16];
+};
+
 struct StreamParams {
     TensorMap keys;
     TensorMap values;
     AttendParams attend;
     FreshParams fresh;
+    // Of each worker; nobody writes them before this kernel has ended.
+    const StreamPlan* plans;
     // Positions that one copy brings.
     uint32_t run;
     // 2³¹ by the group, rounded up.
@@ -36,8 +58,7 @@ constexpr uint32_t kMeeting = 1;
 
 // What there is to know about a unit: made by the warp that fetches it, for those that compute.
 struct alignas(16) Unit {
-    // Flags, the positions seen of the unit from begin to end, and columns that belong to queries; a byte each. Zero where
-    // there is no work at all.
+    // Flags, the positions seen of the unit from begin to end, and columns that belong to queries; a byte each.
     uint32_t bits;
     // Its first position, and where the sequence's first new token stands.
     uint32_t first;

@@ -33,22 +33,24 @@ struct StreamConsumer {
     __device__ static void meet_others() { meet(kMeeting, kComputing); }
 
     // Uses unit after unit until there is none; then adds up what this block was the last one to wait for.
-    __device__ void run() {
-        if (p.fresh.slots) new_tokens.take_norms();
+    __device__ void run(uint32_t worker) {
+        const uint4 plan = __ldcg(reinterpret_cast<const uint4*>(p.plans + worker));
+        const bool rotates = p.fresh.slots != nullptr;
+        bool streams = plan.x < plan.y, shares = false, asks = rotates;
+        if (rotates && streams) new_tokens.begin(plan.z, plan.w);
         Chunk result;
-        bool streams = true, shares = false;
         uint32_t number = 0, looked_at = 0;
 #pragma unroll 1
         for (;;) {
             RowName row;
             if (streams) {
+                if (asks) new_tokens.ask();
                 wait_full(at);
                 const Unit unit = shape.control->units[number++ % kUnitsKnown];
-                if (unit.bits == 0) break;
+                asks = rotates && unit.has(kOpensRow);
                 if (unit.has(kOpensRow)) open_row(unit);
                 if (unit.has(kBeginsChunk)) chunk.clear();
                 use_unit(unit);
-                if (p.fresh.slots && unit.has(kOpensRow)) new_tokens.ask_next(unit);
                 row = {unit.first_token, unit.first_column, unit.used()};
                 streams = !unit.has(kIsLast);
                 const bool is_done = unit.has(kEndsChunk) && end_chunk(unit, result);
@@ -154,7 +156,6 @@ private:
     // Makes the queries of a row and block of columns ready; everyone is done with those of the row before.
     __device__ void open_row(const Unit& unit) {
         if (p.fresh.slots) {
-            new_tokens.ask(unit);
             new_tokens.open(unit);
         } else {
             wait_for_predecessor();

@@ -18,36 +18,44 @@ struct StreamFresh {
     const uint32_t head;
     const uint32_t warp = threadIdx.x / 32;
     const uint32_t lane = threadIdx.x % 32;
-    // Of the next row whether its token is on its way, and where it stands and is stored.
-    bool expected = false;
+    // Of the next row and block of columns: the token, its first column, and where it stands and is stored.
+    uint32_t token = 0;
+    uint32_t first_column = 0;
     uint32_t position = 0;
     uint32_t slot = 0;
 
     __device__ StreamFresh(const StreamParams& params, const Shape& shared, uint32_t kv_head)
         : p(params), a(params.attend), shape(shared), head(kv_head) {}
 
-    // Takes the weights of norms along; everyone sees them once they have met.
-    __device__ void take_norms() const {
+    // Looks at the row that the block begins with. Weights of norms come along; everyone sees them once they have met.
+    __device__ void begin(uint32_t first_token, uint32_t block) {
         const uint32_t i = threadIdx.x, wide = p.fresh.wide_norms;
+        token = first_token;
+        first_column = block * kColumns;
+        look_up();
         if (!Shape::kKeepsNorms || i >= kDim) return;
         if (p.fresh.query_norm) shape.control->norms[0][i] = number(p.fresh.query_norm, wide, i);
         if (p.fresh.key_norm) shape.control->norms[1][i] = number(p.fresh.key_norm, wide, i);
     }
 
-    // Asks for a row that was not expected; the projection may still run. Nobody takes queries of the row before any more.
-    __device__ void ask(const Unit& unit) {
-        if (expected) return;
-        look_up(unit.first_token);
+    // Asks for the next row, if there is one; the projection may still run. Nobody takes queries of the row before any more.
+    __device__ void ask() const {
+        if (token >= a.rows) return;
         ask_angles();
         wait_for_predecessor();
-        ask_token(unit.first_token, unit.first_column);
+        ask_token();
     }
 
     // Makes the queries ready, and stores the key and the value if they are this block's. Every lane takes what it asked for
     // itself, but for angles.
     __device__ void open(const Unit& unit) {
         const uint32_t home = slot;
-        look_up(unit.first_token + 1);
+        first_column += kColumns;
+        if (first_column >= a.group) {
+            first_column = 0;
+            ++token;
+        }
+        look_up();
         wait_copies<0>();
         meet(kMeeting, kComputing);
         const typename Head::Angles angles(shape.control->angles, kDim, nullptr);
@@ -73,17 +81,8 @@ struct StreamFresh {
         }
     }
 
-    // Asks for the row behind one that everyone has taken the queries of, if there is one: one token a sequence.
-    __device__ void ask_next(const Unit& unit) {
-        const uint32_t token = unit.first_token + 1;
-        expected = a.group <= kColumns && token < a.rows;
-        if (!expected) return;
-        ask_angles();
-        ask_token(token, 0);
-    }
-
 private:
-    __device__ void look_up(uint32_t token) {
+    __device__ void look_up() {
         if (token >= a.rows) return;
         position = p.fresh.positions[token];
         slot = p.fresh.slots[token];
@@ -98,7 +97,7 @@ private:
     }
 
     // Queries go where they will be once they are rotated.
-    __device__ void ask_token(uint32_t token, uint32_t first_column) const {
+    __device__ void ask_token() const {
         constexpr int kBytes = kDim / 32 * sizeof(bf16);
         const uint32_t first = Head::first();
         const bf16* queries = a.query + static_cast<size_t>(token) * a.query_stride + first;

@@ -1,7 +1,7 @@
-// The warp that finds the block's share, keeps keys and values coming, and tells the others what they are.
+// The warp that keeps the keys and values of the block's share coming, and tells the others what they are.
 #pragma once
 #include "../common/order.cuh"
-#include "stream_share.cuh"
+#include "stream.cuh"
 
 template <int kDim, int kColumns, typename Kv>
 struct StreamProducer {
@@ -14,6 +14,8 @@ struct StreamProducer {
     // What this step stores is read from the cache only when an earlier kernel stored it.
     bool waited;
     uint32_t known = 0;
+    // Of this lane's run of a unit.
+    uint32_t slot;
     uint32_t shared_rows = 0;
     RingPlace<Shape::kBuffers> at;
 
@@ -24,35 +26,47 @@ struct StreamProducer {
     }
 
     __device__ void run(uint32_t worker) {
-        StreamShare share = find_share(a, worker, kColumns);
+        const StreamPlan* plan = p.plans + worker;
+        const uint4* header = reinterpret_cast<const uint4*>(plan);
+        const uint4 place = __ldcg(header), rest = __ldcg(header + 1);
+        const uint2 first = __ldcg(reinterpret_cast<const uint2*>(header + 2));
+        slot = __ldcg(plan->slots + lane % 16);
+        Share share{place.x, place.y, place.w, first.x, first.y, {place.z, rest.x, rest.y, a.page_table + rest.z}};
+        uint32_t row = rest.w;
 #pragma unroll 1
-        while (share.origin < share.end && share.row < a.rows) {
+        while (share.origin < share.end && row < a.rows) {
             const RowWork work = RowWork::of(a, share.sequence, kColumns);
 #pragma unroll 1
             for (; share.block < work.blocks && share.origin < share.end; ++share.block) {
                 fetch_row(share, work);
-                share.origin += work.units;
+                share.begin = share.origin += work.units;
                 // Of rows that begin in this share only the last one can be shared.
                 share.name = worker;
             }
             share.block = 0;
-            share.sequence = Sequence::load(a, ++share.row);
-        }
-        if (known == 0 && lane == 0) {
-            shape.control->units[0].bits = 0;
-            shape.control->full[0].expect(0);
+            share.sequence = Sequence::load(a, ++row);
         }
     }
 
 private:
+    // What is left of the block's share: where the row and block of columns begin, where the share ends, and where the next
+    // chunk begins; the row's name where several blocks share it.
+    struct Share {
+        uint32_t origin;
+        uint32_t end;
+        uint32_t block;
+        uint32_t begin;
+        uint32_t name;
+        Sequence sequence;
+    };
+
     // Goes over the chunks of one row and block of columns that begin in this share.
-    __device__ void fetch_row(const StreamShare& share, const RowWork& work) {
+    __device__ void fetch_row(const Share& share, const RowWork& work) {
         const uint32_t begin = work.first_chunk(), end = work.end_chunk();
         // Where position 0 would lie among all work.
-        const uint32_t zero = share.origin - work.first_unit, from = max(share.begin, share.origin) - zero;
-        const uint32_t first_chunk = from == 0 ? 0 : chunk_of_unit(from - 1) + 1;
-        uint32_t chunk = first_chunk, opening = first_unit_of(chunk);
-        if (chunk >= end || zero + opening >= share.end) return;
+        const uint32_t zero = share.origin - work.first_unit;
+        uint32_t opening = share.begin - zero, chunk = chunk_of_unit(opening);
+        const uint32_t first_chunk = chunk;
         const bool opens = chunk == begin, closes = zero + first_unit_of(end - 1) < share.end, alone = opens && closes;
         const uint32_t first_column = share.block * kColumns;
         const uint32_t used = min(share.sequence.fresh * a.group - first_column, static_cast<uint32_t>(kColumns));
@@ -67,8 +81,7 @@ private:
         bool more = true;
 #pragma unroll 1
         while (more) {
-            const uint32_t next = first_unit_of(chunk + 1), first = max(opening, sight.oldest / kUnit);
-            const uint32_t behind = min(next, (sight.end + kUnit - 1) / kUnit);
+            const uint32_t next = first_unit_of(chunk + 1), behind = sight.behind(next);
             unit.chunk = chunk - begin;
             ++chunk;
             more = chunk < end && zero + next < share.end;
@@ -79,8 +92,7 @@ private:
                                                            done,             opens ? done : 0, share.name};
             }
             unit.bits |= kBeginsChunk;
-            // A chunk of which nobody sees anything has one unit all the same.
-            uint32_t number = first < behind ? first : opening;
+            uint32_t number = sight.first_of(opening, next);
 #pragma unroll 1
             do {
                 const bool ends = number + 1 >= behind;
@@ -95,16 +107,14 @@ private:
 
     __device__ void fetch_unit(const uint32_t* pages, const Sight& sight, uint32_t number, Unit& unit) {
         const uint32_t first = number * kUnit, size = a.page_size;
-        const uint32_t begin = min(max(sight.oldest, first) - first, kUnit);
-        const uint32_t end = sight.end > first ? min(sight.end - first, kUnit) : 0;
+        const uint32_t begin = sight.begin_in(first), end = sight.end_in(first);
         const bool is_fresh = p.fresh.slots && unit.old >= first && unit.old < first + kUnit;
         const bool is_edge = first < sight.whole_begin || first + kUnit > sight.whole_end || is_fresh;
         unit.first = first;
-        // Run by run: a run never crosses a page. Runs that nobody sees are left out.
+        // Run by run: a run never crosses a page. Runs that nobody sees are left out, and those of the first unit are known.
         const uint32_t run = lane * p.run, position = first + run;
         const bool seen = run < end && run + p.run > begin;
-        uint32_t slot = 0;
-        if (seen) slot = pages[position / size] * size + position % size;
+        if (seen && known > 0) slot = pages[position / size] * size + position % size;
         if (!waited && first + end > unit.old) {
             wait_for_predecessor();
             waited = true;

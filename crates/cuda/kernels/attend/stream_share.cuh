@@ -1,4 +1,4 @@
-// A block's share of the chunks, found by one warp.
+// A worker's share of the chunks, found by one warp.
 #pragma once
 #include "stream.cuh"
 
@@ -34,7 +34,7 @@ struct Borders {
     }
 };
 
-// Where a block's work begins and ends, in units of all work.
+// Where a worker's work begins and ends, in units of all work.
 struct StreamShare {
     uint32_t begin;
     uint32_t end;
@@ -96,4 +96,25 @@ __device__ inline StreamShare find_share(const AttendParams& p, uint32_t worker,
     share.origin += share.block * units;
     share.name = shares.owner(share.origin);
     return share;
+}
+
+// The begin of a share as those find it that do the work: its first chunk.
+__device__ inline uint32_t settle_chunk(const AttendParams& p, uint32_t worker, uint32_t columns, StreamShare& share) {
+    if (share.origin >= share.end) return 0;
+    RowWork work = RowWork::of(p, share.sequence, columns);
+    const uint32_t from = share.begin - share.origin + work.first_unit;
+    uint32_t chunk = from == 0 ? 0 : chunk_of_unit(from - 1) + 1;
+    if (chunk >= work.end_chunk()) {
+        share.origin += work.units;
+        // Of rows that begin in a share only the last one can be shared.
+        share.name = worker;
+        for (++share.block; share.block >= work.blocks && share.row < p.rows; share.block = 0) {
+            share.sequence = Sequence::load(p, ++share.row);
+            work = RowWork::of(p, share.sequence, columns);
+        }
+        chunk = work.first_chunk();
+    }
+    share.begin = share.origin + first_unit_of(chunk) - work.first_unit;
+    if (share.begin >= share.end) share.origin = share.end;
+    return chunk;
 }

@@ -1,6 +1,7 @@
 //! Attention: kernels for sequences with few new tokens (one where the copy engine reads keys and values, one for any
 //! shape), and one for those with many.
 
+mod plan;
 mod stream;
 mod tiles;
 mod widen;
@@ -16,6 +17,7 @@ use crate::device::CudaDevice;
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 
+use plan::Plans;
 use stream::Streams;
 use tiles::{Source, Tiles};
 use widen::Widened;
@@ -84,6 +86,7 @@ pub(crate) struct Attention {
     /// By size of heads, columns, and whether keys and values are narrow.
     split: [[[Function; 2]; 2]; 3],
     streams: Streams,
+    plans: Plans,
     tiles: Tiles,
     /// Where keys and values of one byte are the type that a server keeps.
     widened: Option<Widened>,
@@ -109,6 +112,7 @@ impl Attention {
         Ok(Self {
             split: [all(DIMS[0])?, all(DIMS[1])?, all(DIMS[2])?],
             streams: Streams::find(modules)?,
+            plans: Plans::new(context, modules, stream::MOST_BLOCKS_EACH * units)?,
             tiles: Tiles::new(context, modules)?,
             widened: narrow.then(|| Widened::new(context, modules)).transpose()?,
             partials: allocate(context, PARTIALS, "attention's partial results")?,

@@ -90,6 +90,7 @@ impl CudaDevice {
             count: op.rows.cols() as u32,
         };
         let grid = Grid::over(op.rows.cols(), 256);
+        self.context.begin_epoch();
         // SAFETY: the struct of the kernel; addresses come from checked views.
         Ok(unsafe { launch(&self.context, self.functions.update_pages, grid, &params) }?)
     }

@@ -130,7 +130,7 @@ pub(crate) unsafe fn launch_clusters<P: Copy>(
     unsafe { enqueue(context, function, grid, cluster, params, true) }
 }
 
-/// As [`launch`], but the kernel begins when everything before it has ended and is visible.
+/// As [`launch`], but the kernel begins when everything before it has ended and is visible: it opens a step.
 ///
 /// # Safety
 /// As [`launch`].
@@ -140,6 +140,7 @@ pub(crate) unsafe fn launch_late<P: Copy>(
     grid: Grid,
     params: &P,
 ) -> Result<(), DeviceError> {
+    context.begin_epoch();
     // SAFETY: the caller's promise.
     unsafe { enqueue(context, function, grid, 1, params, false) }
 }

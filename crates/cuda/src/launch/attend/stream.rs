@@ -16,6 +16,7 @@ struct StreamParams {
     values: TensorMap,
     attend: AttendParams,
     fresh: FreshParams,
+    plans: u64,
     run: u32,
     reciprocal: u32,
 }
@@ -60,9 +61,16 @@ fn room(dim: usize, narrow: bool) -> usize {
     }
 }
 
+/// The most blocks that a multiprocessor has room for.
+pub(super) const MOST_BLOCKS_EACH: usize = 2;
+
 /// Blocks that a multiprocessor has room for.
 pub(super) fn blocks_each(dim: usize, narrow: bool) -> usize {
-    if halves(dim, narrow) { 2 } else { 1 }
+    if halves(dim, narrow) {
+        MOST_BLOCKS_EACH
+    } else {
+        1
+    }
 }
 
 /// True when the copy engine can read keys and values, and queries and results are made of pieces.
@@ -113,6 +121,7 @@ impl CudaDevice {
     ) -> Result<(), DeviceError> {
         let (heads, bytes) = (op.heads, op.cache.dtype().size());
         let run = common_divisor(op.batch.page_size, HALF);
+        let (plans, columns) = (&self.attention.plans, COLUMNS[shape.column_index]);
         // Bytes are copied by twos.
         let cached = |address: u64| {
             TensorMap::new(&Boxes {
@@ -134,6 +143,7 @@ impl CudaDevice {
             values: cached(params.values)?,
             attend: *params,
             fresh,
+            plans: plans.prepare(&self.context, params, columns, run)?,
             run: run as u32,
             reciprocal: RECIPROCAL.div_ceil(heads.group()) as u32,
         };
