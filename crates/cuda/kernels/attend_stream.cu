@@ -10,9 +10,10 @@ __device__ void attend_stream(const StreamParams& p) {
     using Shape = StreamShape<kDim, kColumns, Kv>;
     extern __shared__ __align__(1024) uint8_t shared[];
     const Shape shape(shared);
-    const uint32_t worker = blockIdx.x / p.attend.kv_heads, head = blockIdx.x % p.attend.kv_heads;
+    const uint32_t worker = p.worker_of(blockIdx.x), head = blockIdx.x - worker * p.attend.kv_heads;
     let_successor_begin();
-    if (threadIdx.x == kComputing) {
+    // Not the warp that fetches: it asks for its plan meanwhile.
+    if (threadIdx.x == 0) {
         expect_map(&p.keys);
         expect_map(&p.values);
 #pragma unroll 1
@@ -23,12 +24,13 @@ __device__ void attend_stream(const StreamParams& p) {
         shape.control->shared_rows[0].done = shape.control->shared_rows[1].done = 0;
         publish_barriers();
     }
+    const StreamStart start(p.plans[worker]);
     __syncthreads();
     if (threadIdx.x >= kComputing) {
-        StreamProducer<kDim, kColumns, Kv>(p, shape, head).run(worker);
+        StreamProducer<kDim, kColumns, Kv>(p, shape, head).run(start, worker);
         wait_for_predecessor();
     } else {
-        StreamConsumer<kDim, kColumns, Kv>(p, shape, head).run(worker);
+        StreamConsumer<kDim, kColumns, Kv>(p, shape, head).run(start);
     }
 }
 

@@ -228,7 +228,9 @@ private:
         StreamParams p{};
         const uint64_t head = shape.dim * keys.element, heads = shape.kv_heads;
         p.run = std::gcd(shape.page, 64);
-        p.reciprocal = ((1u << 31) + shape.group - 1) / shape.group;
+        const auto reciprocal = [](uint32_t of) { return ((1u << 31) + of - 1) / of; };
+        p.by_group = reciprocal(shape.group);
+        p.by_heads = reciprocal(shape.kv_heads);
         const auto cached = [&](const Cache& cache) {
             return emulator::make_map(cache.bytes.data(), {head / 2, heads, uint64_t(cache.rows)}, {head, heads * head},
                                       {64, 1, p.run});

@@ -37,12 +37,30 @@ struct StreamParams {
     const StreamPlan* plans;
     // Positions that one copy brings.
     uint32_t run;
-    // 2³¹ by the group, rounded up.
-    uint32_t reciprocal;
+    // 2³¹ by the group and by the number of key heads, rounded up.
+    uint32_t by_group;
+    uint32_t by_heads;
 
+    __device__ uint32_t worker_of(uint32_t block) const { return static_cast<uint64_t>(block) * by_heads >> 31; }
     // The number of the new token that a column belongs to, and of its head in the group.
-    __device__ uint32_t token_of(uint32_t column) const { return static_cast<uint64_t>(column) * reciprocal >> 31; }
+    __device__ uint32_t token_of(uint32_t column) const { return static_cast<uint64_t>(column) * by_group >> 31; }
     __device__ uint32_t head_of(uint32_t column) const { return column - token_of(column) * attend.group; }
+};
+
+// A worker's plan as its threads ask for it, before anything else.
+struct StreamStart {
+    uint4 place;
+    uint4 rest;
+    uint2 first;
+    uint32_t slot;
+
+    __device__ explicit StreamStart(const StreamPlan& plan) {
+        const uint4* header = reinterpret_cast<const uint4*>(&plan);
+        place = __ldcg(header);
+        rest = __ldcg(header + 1);
+        first = __ldcg(reinterpret_cast<const uint2*>(header + 2));
+        slot = __ldcg(plan.slots + threadIdx.x % 16);
+    }
 };
 
 constexpr int kTile = 16;

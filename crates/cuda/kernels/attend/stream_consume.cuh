@@ -33,8 +33,8 @@ struct StreamConsumer {
     __device__ static void meet_others() { meet(kMeeting, kComputing); }
 
     // Uses unit after unit until there is none; then adds up what this block was the last one to wait for.
-    __device__ void run(uint32_t worker) {
-        const uint4 plan = __ldcg(reinterpret_cast<const uint4*>(p.plans + worker));
+    __device__ void run(const StreamStart& start) {
+        const uint4 plan = start.place;
         const bool rotates = p.fresh.slots != nullptr;
         bool streams = plan.x < plan.y, shares = false, asks = rotates;
         if (rotates && streams) new_tokens.begin(plan.z, plan.w);

@@ -25,14 +25,11 @@ struct StreamProducer {
         at.parity = 1;
     }
 
-    __device__ void run(uint32_t worker) {
-        const StreamPlan* plan = p.plans + worker;
-        const uint4* header = reinterpret_cast<const uint4*>(plan);
-        const uint4 place = __ldcg(header), rest = __ldcg(header + 1);
-        const uint2 first = __ldcg(reinterpret_cast<const uint2*>(header + 2));
-        slot = __ldcg(plan->slots + lane % 16);
+    __device__ void run(const StreamStart& start, uint32_t worker) {
+        const auto& [place, rest, first, slots] = start;
         Share share{place.x, place.y, place.w, first.x, first.y, {place.z, rest.x, rest.y, a.page_table + rest.z}};
         uint32_t row = rest.w;
+        slot = slots;
 #pragma unroll 1
         while (share.origin < share.end && row < a.rows) {
             const RowWork work = RowWork::of(a, share.sequence, kColumns);

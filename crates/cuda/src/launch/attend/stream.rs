@@ -18,7 +18,8 @@ struct StreamParams {
     fresh: FreshParams,
     plans: u64,
     run: u32,
-    reciprocal: u32,
+    by_group: u32,
+    by_heads: u32,
 }
 
 /// Positions of a unit, and of a buffer.
@@ -26,8 +27,9 @@ const UNIT: usize = 128;
 const HALF: usize = UNIT / 2;
 /// Warps that compute, and one that fetches.
 const THREADS: usize = 288;
-/// What the kernel divides columns with: so much by the group. It is right for numbers below this by the group.
-const RECIPROCAL: usize = 1 << 31;
+/// What the kernel multiplies with instead of dividing: so much by the divisor. It is right for numbers below this by the
+/// divisor.
+const ONE: usize = 1 << 31;
 /// The largest buffer of keys or values of which two blocks a multiprocessor have enough.
 const HALF_BUFFER: usize = 16 << 10;
 
@@ -79,7 +81,7 @@ pub(super) fn takes(op: &Attend<'_>) -> bool {
     copies_pieces(op)
         && (op.heads.dim * kv.size()).is_multiple_of(16)
         && op.batch.page_size.is_multiple_of(8)
-        && op.query.rows() * op.heads.group().pow(2) < RECIPROCAL
+        && op.query.rows() * op.heads.group().pow(2) < ONE
 }
 
 impl CudaDevice {
@@ -145,7 +147,8 @@ impl CudaDevice {
             fresh,
             plans: plans.prepare(&self.context, params, columns, run)?,
             run: run as u32,
-            reciprocal: RECIPROCAL.div_ceil(heads.group()) as u32,
+            by_group: ONE.div_ceil(heads.group()) as u32,
+            by_heads: ONE.div_ceil(heads.kv) as u32,
         };
         let Streams(functions) = &self.attention.streams;
         let grid = Grid {
