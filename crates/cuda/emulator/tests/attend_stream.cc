@@ -204,6 +204,7 @@ void check_rotated() {
     // Rows of other kernels lie between.
     check({.lengths = {140, 300, 64, 50}, .group = 4, .workers = 2, .stored = {2, 3, 2, 1}, .few = 2});
     check({.lengths = {140, 300, 64, 50}, .group = 4, .workers = 2, .narrow = true, .stored = {2, 1, 2, 1}, .elsewhere = 1});
+    check({.lengths = {140, 300}, .group = 4, .workers = 2, .stored = {2, 3}, .few = 1});
 }
 
 // Rows that blocks share: some of the first and last of a share, and one with chunks of several units.

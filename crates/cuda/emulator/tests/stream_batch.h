@@ -142,8 +142,10 @@ struct StreamBatch {
             }
             std::copy(complete.begin(), complete.end(), homes.begin());
         };
-        const PlanParams planned{a, plans.data(), uint32_t(shape.columns()), params.run};
-        emulator::launch({(a.workers + 3) / 4, 128, 0, order, before}, [&] { plan_attention(planned); });
+        const PlanParams planned{a, plans.data(), params.run};
+        const auto kernel = shape.columns() == 16 ? plan_attention_16 : plan_attention_8;
+        const uint32_t blocks = (a.workers + kPlanners - 1) / kPlanners;
+        emulator::launch({blocks, 32 * kPlanners, 0, order, before}, [&] { kernel(planned); });
         params.plans = plans.data();
     }
 

@@ -6,7 +6,7 @@ use ops::DeviceError;
 use tensor::Buffer;
 
 use super::super::{Grid, launch};
-use super::AttendParams;
+use super::{AttendParams, COLUMNS};
 use crate::context::Context;
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
@@ -16,7 +16,6 @@ use crate::module::{Function, Modules};
 struct PlanParams {
     attend: AttendParams,
     plans: u64,
-    columns: u32,
     run: u32,
 }
 
@@ -25,7 +24,7 @@ const PLACES: usize = 4;
 /// Bytes of a worker's plan; `StreamPlan` of kernels/attend/stream.cuh has as many.
 const BYTES: usize = 128;
 /// Warps of a block, each of which plans for one worker.
-const WARPS: usize = 4;
+const WARPS: usize = 8;
 
 /// Everything that a plan depends on, but for what lies at the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,9 +93,9 @@ impl Places {
     }
 }
 
-/// The kernel that plans, and plans in device memory.
+/// The kernels that plan, by columns, and plans in device memory.
 pub(super) struct Plans {
-    function: Function,
+    functions: [Function; 2],
     memory: Buffer,
     most_workers: usize,
     places: Mutex<Places>,
@@ -108,9 +107,10 @@ impl Plans {
         modules: &Modules,
         most_workers: usize,
     ) -> Result<Self, DeviceError> {
+        let function = |columns| modules.find(&format!("plan_attention_{columns}"));
         let bytes = PLACES * most_workers * BYTES;
         Ok(Self {
-            function: modules.find("plan_attention")?,
+            functions: [function(COLUMNS[0])?, function(COLUMNS[1])?],
             memory: allocate(context, bytes, "plans of attention")?,
             most_workers,
             places: Mutex::default(),
@@ -123,7 +123,7 @@ impl Plans {
         &self,
         context: &Context,
         params: &AttendParams,
-        columns: usize,
+        column_index: usize,
         run: usize,
     ) -> Result<u64, DeviceError> {
         let workers = params.workers as usize;
@@ -131,7 +131,7 @@ impl Plans {
         let address = |place: usize| {
             self.memory.address() as u64 + (place * self.most_workers * BYTES) as u64
         };
-        let key = Key::of(params, columns as u32);
+        let key = Key::of(params, COLUMNS[column_index] as u32);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = places.find(context.epoch(), key) {
             return Ok(address(place));
@@ -140,12 +140,11 @@ impl Plans {
         let plan = PlanParams {
             attend: *params,
             plans: address(place),
-            columns: columns as u32,
             run: run as u32,
         };
         let grid = Grid::line(workers.div_ceil(WARPS), 32 * WARPS);
         // SAFETY: the struct of the kernel; addresses come from checked views, and the place has a plan for each worker.
-        unsafe { launch(context, self.function, grid, &plan) }?;
+        unsafe { launch(context, self.functions[column_index], grid, &plan) }?;
         places.keys[place] = key;
         Ok(address(place))
     }

@@ -123,7 +123,7 @@ impl CudaDevice {
     ) -> Result<(), DeviceError> {
         let (heads, bytes) = (op.heads, op.cache.dtype().size());
         let run = common_divisor(op.batch.page_size, HALF);
-        let (plans, columns) = (&self.attention.plans, COLUMNS[shape.column_index]);
+        let plans = &self.attention.plans;
         // Bytes are copied by twos.
         let cached = |address: u64| {
             TensorMap::new(&Boxes {
@@ -145,7 +145,7 @@ impl CudaDevice {
             values: cached(params.values)?,
             attend: *params,
             fresh,
-            plans: plans.prepare(&self.context, params, columns, run)?,
+            plans: plans.prepare(&self.context, params, shape.column_index, run)?,
             run: run as u32,
             by_group: ONE.div_ceil(heads.group()) as u32,
             by_heads: ONE.div_ceil(heads.kv) as u32,

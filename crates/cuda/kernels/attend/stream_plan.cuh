@@ -1,0 +1,135 @@
+// Where a worker of `attend_stream` begins and ends: everyone in a block adds up the work of all rows, then each warp
+// plans for a worker, its lanes all alike.
+#pragma once
+#include "stream.cuh"
+
+struct PlanParams {
+    AttendParams attend;
+    StreamPlan* plans;
+    // Positions that one copy brings.
+    uint32_t run;
+};
+
+constexpr int kPlanners = 8;
+
+// Of every thread's rows, all work before them; and all there is.
+struct WorkBefore {
+    uint32_t sums[32 * kPlanners + 1];
+    uint32_t parts[kPlanners];
+};
+
+template <int kColumns>
+struct StreamPlanner {
+    const PlanParams& p;
+    const AttendParams& a;
+    WorkBefore& before;
+    const uint32_t each;
+    // The row that was looked at last, and where its work begins among all work.
+    uint32_t row = 0;
+    uint32_t offset = 0;
+    Sequence sequence{};
+    RowWork work{};
+
+    __device__ StreamPlanner(const PlanParams& params, WorkBefore& shared)
+        : p(params), a(params.attend), before(shared), each((a.rows + blockDim.x - 1) / blockDim.x) {}
+
+    // Adds up the work of all rows; ends with a barrier.
+    __device__ void add_up() {
+        const uint32_t thread = threadIdx.x, warp = thread / 32;
+        const uint32_t last = min((thread + 1) * each, a.rows);
+        uint32_t sum = 0;
+#pragma unroll 1
+        for (uint32_t number = thread * each; number < last; ++number) {
+            look_at(number);
+            sum += work.all();
+        }
+#pragma unroll 1
+        for (uint32_t offset = 1; offset < 32; offset *= 2) {
+            const uint32_t other = __shfl_up_sync(kAllLanes, sum, offset);
+            if (thread % 32 >= offset) sum += other;
+        }
+        if (thread % 32 == 31) before.parts[warp] = sum;
+        __syncthreads();
+#pragma unroll 1
+        for (uint32_t other = 0; other < warp; ++other) sum += before.parts[other];
+        before.sums[thread + 1] = sum;
+        if (thread == 0) before.sums[0] = 0;
+        __syncthreads();
+    }
+
+    __device__ StreamPlan plan(uint32_t worker) {
+        const uint32_t total = before.sums[32 * kPlanners];
+        const Shares shares(total, a.workers);
+        // Shares do not begin a little before or behind a border between rows, as opening a row takes its time.
+        const uint32_t little = shares.each < 4 ? 0 : max(1u, shares.each / 12);
+        StreamPlan plan{};
+        uint32_t unit = shares.begin(worker + 1), chunk = 0;
+        // The end settles, then the begin; then its row is looked at, and the next one where no chunk is left of that.
+#pragma unroll 1
+        for (int turn = 0; turn < 4; ++turn) {
+            uint32_t settled = total;
+            if (unit < total) {
+                find(unit);
+                const uint32_t within = (unit - offset) % work.units;
+                plan.block = (unit - offset) / work.units;
+                plan.origin = unit - within;
+                settled = within <= little ? plan.origin : work.units - within <= little ? plan.origin + work.units : unit;
+            }
+            if (turn == 0) {
+                plan.end = settled;
+                unit = shares.begin(worker);
+                continue;
+            }
+            unit = settled;
+            if (turn == 1) continue;
+            if (unit >= plan.end) break;
+            plan.name = turn == 2 ? shares.owner(plan.origin) : worker;
+            const uint32_t from = unit - plan.origin + work.first_unit;
+            chunk = from == 0 ? 0 : chunk_of_unit(from - 1) + 1;
+            if (chunk < work.end_chunk()) break;
+            unit = plan.origin + work.units;
+        }
+        plan.begin = plan.origin + first_unit_of(chunk) - work.first_unit;
+        if (unit >= plan.end || plan.begin >= plan.end) plan.origin = plan.end;
+        plan.first_token = sequence.first_token;
+        plan.fresh = sequence.fresh;
+        plan.length = sequence.length;
+        plan.pages = static_cast<uint32_t>(sequence.pages - a.page_table);
+        plan.row = row;
+        if (plan.origin < plan.end) plan.slots[0] = first_slot(plan.block * kColumns, chunk);
+        return plan;
+    }
+
+private:
+    __device__ void look_at(uint32_t number) {
+        row = number;
+        sequence = Sequence::load(a, number);
+        work = RowWork::of(a, sequence, kColumns);
+    }
+
+    // Looks at the row in which a unit lies.
+    __device__ void find(uint32_t unit) {
+        uint32_t thread = 0;
+#pragma unroll 1
+        for (uint32_t step = 16 * kPlanners; step > 0; step /= 2) {
+            if (before.sums[thread + step] <= unit) thread += step;
+        }
+        offset = before.sums[thread];
+#pragma unroll 1
+        for (uint32_t number = thread * each;; ++number) {
+            look_at(number);
+            if (unit < offset + work.all()) return;
+            offset += work.all();
+        }
+    }
+
+    // The slot of this lane's run of the first unit, where anyone sees it.
+    __device__ uint32_t first_slot(uint32_t column, uint32_t chunk) const {
+        const uint32_t last = min(sequence.fresh * a.group, column + kColumns) - 1;
+        const Sight sight = Sight::of(a, sequence.old(), column / a.group, last / a.group);
+        const uint32_t first = sight.first_of(first_unit_of(chunk), first_unit_of(chunk + 1)) * kUnit;
+        const uint32_t run = threadIdx.x % 32 * p.run, position = first + run;
+        if (run >= sight.end_in(first) || run + p.run <= sight.begin_in(first)) return 0;
+        return sequence.pages[position / a.page_size] * a.page_size + position % a.page_size;
+    }
+};
