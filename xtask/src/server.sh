@@ -4,6 +4,8 @@
 launch() {
   local log=$1
   shift
+  # now, or what an earlier server said there could still be read
+  : >"$log"
   "$@" >"$log" 2>&1 &
   launched=$!
 }
