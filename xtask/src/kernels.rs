@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, bail};
 use sha2::{Digest as _, Sha256};
 
-use crate::{folder, workers};
+use crate::{code_size, folder, workers};
 
 /// The compiler, as Python packages: each of the five is needed.
 const PACKAGES: [&str; 5] = [
@@ -44,8 +44,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     let stale: Vec<&Kernel> = kernels.iter().filter(|kernel| !kernel.is_fresh()).collect();
     println!("{} kernel files, {} to compile", kernels.len(), stale.len());
     workers::for_each(&stale, |kernel| {
-        kernel.compile(&toolkit)?;
-        println!("  {}", kernel.name);
+        let (longest, bytes) = kernel.compile(&toolkit)?;
+        println!("  {}: {longest} has {bytes} bytes of code", kernel.name);
         Ok(())
     })?;
     Ok(ExitCode::SUCCESS)
@@ -117,11 +117,15 @@ impl Kernel {
         self.compiled.exists() && stamp == self.hash
     }
 
-    fn compile(&self, toolkit: &Path) -> anyhow::Result<()> {
+    /// Says which of its kernels has the most code.
+    fn compile(&self, toolkit: &Path) -> anyhow::Result<(String, usize)> {
         // Beside its place first: a compiler that is stopped leaves nothing that looks whole.
         let unfinished = self.compiled.with_extension("unfinished");
+        // What the compiler makes on its way, among it the code for Hopper by itself.
+        let parts = tempfile::tempdir().context("cannot create a folder for the compiler")?;
         let mut command = Command::new(toolkit.join("bin/nvcc"));
         command.args(FLAGS).arg(HOPPER);
+        command.arg("--keep").arg("--keep-dir").arg(parts.path());
         if !self.hopper_only {
             command.args(OTHERS);
         }
@@ -136,10 +140,26 @@ impl Kernel {
         if !output.status.success() || said.contains("are serialized") {
             bail!("{}: {}", self.name, said.trim());
         }
+        let longest = longest_code(parts.path())?;
         std::fs::rename(&unfinished, &self.compiled)?;
         std::fs::write(&self.stamp, &self.hash)?;
-        Ok(())
+        Ok(longest)
     }
+}
+
+/// The kernel for Hopper that has the most code, of those that the compiler left in a folder; none may have too much.
+fn longest_code(parts: &Path) -> anyhow::Result<(String, usize)> {
+    let mut all = Vec::new();
+    for file in folder::names(parts)? {
+        let name = file.to_string_lossy();
+        // Of several cards each has its own.
+        if file.extension().is_some_and(|e| e == "cubin") && !name.contains(".sm_8") {
+            all.extend(code_size::check(&name, &std::fs::read(parts.join(&file))?)?);
+        }
+    }
+    all.into_iter()
+        .max_by_key(|(_, bytes)| *bytes)
+        .context("the compiler left no code for Hopper")
 }
 
 /// All headers that a file includes, directly or not.

@@ -9,6 +9,7 @@
     reason = "a command-line tool talks to the terminal"
 )]
 
+mod code_size;
 mod emulate;
 mod folder;
 mod gpu;
