@@ -47,14 +47,19 @@ __device__ bool ends_last(const SampleLaunch& p, uint32_t row, uint32_t* is_last
 // The best of all tokens; true in the block that knows.
 __device__ bool best_of_all(const SampleLaunch& p, const Row& row, const SampleParams& params, uint32_t position,
                             uint32_t number, uint32_t share, Best* bests, uint32_t* word, Best& best) {
-    best = block_best(row.best_of_share(params.seed, position, share, p.shares), bests);
+    best = row.temperature > 0.0f ? row.best_of_share(params.seed, position, share, p.shares)
+                                  : row.largest_of_share(share, p.shares);
+    best = block_best(best, bests);
     if (p.shares == 1) return true;
     if (threadIdx.x == 0) p.found[number * p.shares + share] = best;
     if (!ends_last(p, number, word)) return false;
-    if (threadIdx.x == 0) {
-        const volatile Best* found = p.found + number * p.shares;
-        for (uint32_t i = 0; i < p.shares; ++i) best = better(best, {found[i].value, found[i].token});
+    // A warp has a lane for every share.
+    best = {-INFINITY, kAll};
+    if (threadIdx.x < p.shares) {
+        const float2 found = __ldcg(reinterpret_cast<const float2*>(p.found + number * p.shares + threadIdx.x));
+        best = {found.x, __float_as_uint(found.y)};
     }
+    best = warp_best(best);
     return true;
 }
 
@@ -82,7 +87,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) sample(const __grid_const
     begin_after_predecessor();
     const uint32_t number = blockIdx.x / p.shares, share = blockIdx.x % p.shares;
     const SampleParams params = p.params[number];
-    Row row{p.logits + static_cast<size_t>(number) * p.stride, p.vocabulary, fmaxf(params.temperature, 0.0f), 0.0f, 0.0};
+    Row row{p.logits + static_cast<size_t>(number) * p.stride, p.vocabulary, fmaxf(params.temperature, 0.0f), 0.0f, 0.0f, 0.0};
+    if (row.temperature > 0.0f) row.reciprocal = 1.0f / row.temperature;
     const uint32_t position = p.positions[number];
     const bool keeps_all = params.top_k == kAll && params.top_p >= 1.0f && params.min_p <= 0.0f;
     Best best;
@@ -91,6 +97,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) sample(const __grid_const
     } else {
         const Segments cuts(p.vocabulary);
         Segment* segments = p.segments + static_cast<size_t>(number) * cuts.count;
+#pragma unroll 1
         for (uint32_t i = share; i < cuts.count; i += p.shares) survey(row, cuts, i, scratch.survey, segments[i]);
         if (!ends_last(p, number, warps)) return;
         best = block_best(best_of_kept(row, params, position, segments, cuts.count, scratch, warps), bests);

@@ -22,15 +22,17 @@ struct Summary {
     // Each warp adds up for itself, in the same order.
     __device__ Summary(const Segment* segments, uint32_t count) : max(-INFINITY), total(0.0f), least(-INFINITY), is_listed(true) {
         const uint32_t lane = threadIdx.x % 32;
+#pragma unroll 1
         for (uint32_t i = lane; i < count; i += 32) {
             const float4 head = __ldcg(reinterpret_cast<const float4*>(segments + i));
             max = fmaxf(max, head.x);
             least = fmaxf(least, head.z);
             is_listed &= __float_as_uint(head.w) != kTooMany;
         }
-        max = warp_max(max);
-        least = warp_max(least);
+        max = warp_largest(max);
+        least = warp_largest(least);
         is_listed = __all_sync(kAll, is_listed);
+#pragma unroll 1
         for (uint32_t i = lane; i < count; i += 32) {
             const float4 head = __ldcg(reinterpret_cast<const float4*>(segments + i));
             if (head.x > -INFINITY) total += head.y * expf(head.x - max);
@@ -40,8 +42,7 @@ struct Summary {
 };
 
 __device__ __forceinline__ float value_of(unsigned long long candidate) {
-    const uint32_t key = static_cast<uint32_t>(candidate >> 32);
-    return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
+    return unordered(static_cast<uint32_t>(candidate >> 32));
 }
 
 // Takes all listed tokens that are as large as asked; false when too many are.
@@ -50,6 +51,7 @@ __device__ inline bool gather_candidates(const Segment* segments, uint32_t count
     __syncthreads();
     constexpr uint32_t kAtOnce = 4;
     const uint32_t all = count * kMostListed;
+#pragma unroll 1
     for (uint32_t first = threadIdx.x; first < all; first += kAtOnce * kThreads) {
         uint32_t listed[kAtOnce];
         unsigned long long tokens[kAtOnce];
@@ -74,13 +76,18 @@ __device__ inline bool gather_candidates(const Segment* segments, uint32_t count
 // Sorts them, the largest first. A warp has pairs of 64 tokens that nobody else touches: between neighbours up to 32
 // apart it need not wait for the others.
 __device__ inline void sort_candidates(Candidates& candidates) {
+    static_assert(kMostCandidates <= 2 * kThreads);
+    const uint32_t pair = threadIdx.x;
     uint32_t size = 64;
     while (size < candidates.count) size *= 2;
+#pragma unroll 1
     for (uint32_t i = candidates.count + threadIdx.x; i < size; i += kThreads) candidates.tokens[i] = 0;
     __syncthreads();
+#pragma unroll 1
     for (uint32_t run = 2; run <= size; run *= 2) {
+#pragma unroll 1
         for (uint32_t apart = run / 2; apart > 0; apart /= 2) {
-            for (uint32_t pair = threadIdx.x; pair < size / 2; pair += kThreads) {
+            if (pair < size / 2) {
                 const uint32_t low = 2 * pair - (pair & (apart - 1)), high = low + apart;
                 const unsigned long long a = candidates.tokens[low], b = candidates.tokens[high];
                 if ((a < b) == ((low & run) == 0)) {
@@ -104,14 +111,15 @@ __device__ inline Best best_candidate(const SampleParams& params, uint32_t posit
                                       Candidates& candidates) {
     constexpr int kEach = kMostCandidates / kThreads;
     const uint32_t first = threadIdx.x * kEach, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    double masses[kEach], mine = 0.0;
+    static_assert(kEach == 2);
+    float masses[kEach];
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-        const bool there = first + i < candidates.count;
-        masses[i] = there ? static_cast<double>(expf(value_of(candidates.tokens[first + i]) - row.max)) : 0.0;
-        mine += masses[i];
+        masses[i] = first + i < candidates.count ? expf(value_of(candidates.tokens[first + i]) - row.max) : 0.0f;
     }
+    const double mine = static_cast<double>(masses[0]) + static_cast<double>(masses[1]);
     double before = mine;
+#pragma unroll 1
     for (int offset = 1; offset < 32; offset *= 2) {
         const double other = __shfl_up_sync(kAll, before, offset);
         if (lane >= offset) before += other;
@@ -122,9 +130,12 @@ __device__ inline Best best_candidate(const SampleParams& params, uint32_t posit
     }
     __syncthreads();
     before -= mine;
-    for (int i = 0; i < warp; ++i) before += candidates.before[i];
+    if (first < candidates.count) {
+#pragma unroll 1
+        for (int i = 0; i < warp; ++i) before += candidates.before[i];
+    }
     Best best{-INFINITY, kAll};
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < kEach; ++i) {
         if (first + i >= candidates.count) break;
         const float scaled = value_of(candidates.tokens[first + i]);
@@ -132,9 +143,9 @@ __device__ inline Best best_candidate(const SampleParams& params, uint32_t posit
         const bool in_mass = before < static_cast<double>(params.top_p) * row.total;
         if (!in_mass) candidates.is_enough = 1;
         if (in_mass && first + i < params.top_k && scaled >= floor) {
-            best = better(best, {scaled + gumbel(params.seed, position, token), token});
+            best = better(best, {scaled + gumbel_of(params.seed, position, token), token});
         }
-        before += masses[i];
+        before += static_cast<double>(masses[0]);
     }
     __syncthreads();
     return best;

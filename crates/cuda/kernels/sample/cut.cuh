@@ -25,6 +25,7 @@ struct Histogram {
 // the bin in which the count or the mass is used up.
 __device__ void narrow(const Row& row, Histogram& histogram, uint32_t prefix, int shift, uint32_t top_k,
                        unsigned long long top_mass) {
+#pragma unroll 1
     for (int i = threadIdx.x; i < kCopies * kBins; i += kThreads) {
         histogram.counts[i / kBins][i % kBins] = 0;
         histogram.masses[i / kBins][i % kBins] = 0;
@@ -40,6 +41,7 @@ __device__ void narrow(const Row& row, Histogram& histogram, uint32_t prefix, in
     });
     __syncthreads();
     if (threadIdx.x < kBins) {
+#pragma unroll 1
         for (int i = 1; i < kCopies; ++i) {
             histogram.counts[0][threadIdx.x] += histogram.counts[i][threadIdx.x];
             histogram.masses[0][threadIdx.x] += histogram.masses[i][threadIdx.x];
@@ -50,6 +52,7 @@ __device__ void narrow(const Row& row, Histogram& histogram, uint32_t prefix, in
         uint32_t count = histogram.count_before;
         unsigned long long mass = histogram.mass_before;
         int bin = kBins - 1;
+#pragma unroll 1
         for (; bin > 0; --bin) {
             const uint32_t here = histogram.counts[0][bin];
             if (here > 0 && (count + here >= top_k || mass + histogram.masses[0][bin] >= top_mass)) break;
@@ -73,6 +76,7 @@ __device__ Cut find_cut(const Row& row, Histogram& histogram, const SampleParams
     }
     __syncthreads();
     uint32_t key = 0;
+#pragma unroll 1
     for (int shift = 24; shift >= 0; shift -= 8) {
         narrow(row, histogram, key, shift, top_k, top_mass);
         key = key << 8 | histogram.bin;
@@ -96,6 +100,7 @@ __device__ uint32_t rank_among_ties(bool tie, uint32_t* warps, uint32_t& seen) {
     if (lane == 0) warps[warp] = __popc(mask);
     __syncthreads();
     uint32_t before = seen, total = 0;
+#pragma unroll 1
     for (int i = 0; i < kThreads / 32; ++i) {
         if (i < warp) before += warps[i];
         total += warps[i];
@@ -109,6 +114,7 @@ __device__ Best best_above(const Row& row, const SampleParams& params, uint32_t 
                            uint32_t* warps) {
     Best best{-INFINITY, kAll};
     uint32_t seen = 0;
+#pragma unroll 1
     for (uint32_t base = 0; base < row.vocabulary; base += kThreads) {
         const uint32_t token = base + threadIdx.x;
         const bool inside = token < row.vocabulary;
@@ -120,7 +126,7 @@ __device__ Best best_above(const Row& row, const SampleParams& params, uint32_t 
             const uint32_t rank = rank_among_ties(tie, warps, seen);
             if (tie && rank >= cut.ties) kept = false;
         }
-        if (kept) best = better(best, {scaled + gumbel(params.seed, position, token), token});
+        if (kept) best = better(best, {scaled + gumbel_of(params.seed, position, token), token});
     }
     return best;
 }

@@ -2,6 +2,8 @@
 //
 // A row has the same segments whoever goes over them, so that its sums are rounded alike in any batch.
 #pragma once
+#include <cfloat>
+
 #include "row.cuh"
 
 constexpr int kFours = 3;
@@ -43,26 +45,27 @@ struct Part {
 
     __device__ Part(const Row& row, const Segments& segments, uint32_t number) {
         const uint32_t begin = number * segments.each, end = min(begin + segments.each, segments.fours);
+        float4 loaded[kFours];
 #pragma unroll
         for (int i = 0; i < kFours; ++i) {
             const uint32_t four = begin + i * kThreads + threadIdx.x;
             first[i] = four * 4;
-            row.load_four(four < end ? first[i] : row.vocabulary, values[i]);
+            loaded[i] = row.load_four(four < end ? first[i] : row.vocabulary);
         }
+#pragma unroll
+        for (int i = 0; i < kFours; ++i) row.scale_four(loaded[i], values[i]);
     }
-
-    __device__ bool counts(int i, int j, float least) const { return values[i][j] >= least && values[i][j] > -INFINITY; }
 };
 
 // Where this warp's tokens that are large enough go in the segment's list, and how many all warps have. Ends the use of
 // `counts` by a barrier in between.
-__device__ inline uint32_t place_of_warp(const Part& part, float least, uint32_t* counts, uint32_t& mine, uint32_t& all) {
+__device__ __forceinline__ uint32_t place_of_warp(const Part& part, float least, uint32_t* counts, uint32_t& mine, uint32_t& all) {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     mine = 0;
 #pragma unroll
     for (int i = 0; i < kFours; ++i) {
 #pragma unroll
-        for (int j = 0; j < 4; ++j) mine += part.counts(i, j, least);
+        for (int j = 0; j < 4; ++j) mine += part.values[i][j] >= least;
     }
     const uint32_t of_warp = __reduce_add_sync(kAll, mine);
     if (lane == 0) counts[warp] = of_warp;
@@ -75,12 +78,15 @@ __device__ inline uint32_t place_of_warp(const Part& part, float least, uint32_t
 // Lists the tokens that are as large as the least of the warps' largest ones; where those are too many, as the least of
 // four warps' largest ones.
 __device__ inline void list_likely(const Part& part, float largest, float (&leasts)[2], SurveyScratch& scratch, Segment& segment) {
-    uint32_t mine, all;
-    float least = leasts[0];
-    uint32_t at = place_of_warp(part, least, scratch.counts[0], mine, all);
-    if (all > kMostListed) {
-        least = leasts[1];
-        at = place_of_warp(part, least, scratch.counts[1], mine, all);
+    uint32_t mine, all, at;
+    float least, finite;
+#pragma unroll 1
+    for (uint32_t turn = 0;; ++turn) {
+        least = turn == 0 ? leasts[0] : leasts[1];
+        // Minus infinity is never listed.
+        finite = fmaxf(least, -FLT_MAX);
+        at = place_of_warp(part, finite, scratch.counts[turn], mine, all);
+        if (all <= kMostListed || turn == 1) break;
     }
     if (threadIdx.x == 0) {
         segment.max = largest;
@@ -99,7 +105,7 @@ __device__ inline void list_likely(const Part& part, float largest, float (&leas
     for (int i = 0; i < kFours; ++i) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            if (!part.counts(i, j, least)) continue;
+            if (!(part.values[i][j] >= finite)) continue;
             segment.tokens[at++] = static_cast<unsigned long long>(ordered(part.values[i][j])) << 32 | (kAll - (part.first[i] + j));
         }
     }
@@ -115,18 +121,18 @@ __device__ inline void survey(const Row& row, const Segments& segments, uint32_t
 #pragma unroll
         for (int j = 0; j < 4; ++j) largest = fmaxf(largest, part.values[i][j]);
     }
-    largest = warp_max(largest);
+    largest = warp_largest(largest);
     if (lane == 0) scratch.maxima[warp] = largest;
     __syncthreads();
     const float other = scratch.maxima[lane];
-    largest = warp_max(other);
+    largest = warp_largest(other);
     // Warps behind the end of the segment have no say.
     const bool has = number * segments.each + lane * 32 < segments.fours && lane * 32 < segments.each;
     float four = has ? other : -INFINITY;
     four = fmaxf(four, __shfl_xor_sync(kAll, four, 1));
     four = fmaxf(four, __shfl_xor_sync(kAll, four, 2));
     const bool some = __shfl_sync(kAll, has, lane / 4 * 4);
-    float leasts[2] = {-warp_max(has ? -other : -INFINITY), -warp_max(some ? -four : -INFINITY)};
+    float leasts[2] = {-warp_largest(has ? -other : -INFINITY), -warp_largest(some ? -four : -INFINITY)};
     list_likely(part, largest, leasts, scratch, segment);
     if (largest > -INFINITY) {
 #pragma unroll
