@@ -61,54 +61,38 @@ struct Place {
     __device__ __forceinline__ bool turns(const RopeParams& p) const { return kind < kValue && p.rotated; }
     __device__ __forceinline__ bool is_cached() const { return kind == kKey || kind == kValue; }
     __device__ __forceinline__ void* pages(const RopeParams& p) const { return kind == kKey ? p.keys : p.values; }
-    __device__ __forceinline__ size_t slot(const RopeParams& p, uint32_t token) const {
-        return (static_cast<size_t>(p.fresh.slots[token]) * p.kv_heads + head) * p.head_dim;
+    __device__ __forceinline__ size_t slot(const RopeParams& p, uint32_t number) const {
+        return (static_cast<size_t>(number) * p.kv_heads + head) * p.head_dim;
     }
 };
 
-// A head of any size up to 256 in a warp: lane l holds every 32nd element, and pairs meet in shared memory.
+// A head of any size up to 256 in a warp, which keeps it in shared memory.
 struct OddHead {
-    float values[kWidest / 32];
+    float* line;
+    uint32_t dim;
 
-    __device__ __forceinline__ static uint32_t at(int i) { return threadIdx.x % 32 + 32 * i; }
-
-    __device__ __forceinline__ void load(const bf16* from, uint32_t dim) {
-#pragma unroll
-        for (int i = 0; i < kWidest / 32; ++i) values[i] = at(i) < dim ? __bfloat162float(from[at(i)]) : 0.0f;
+    // Calls something with every element of this lane. Rolled up: such heads are rare.
+    template <typename Each>
+    __device__ __forceinline__ static void each_below(uint32_t end, Each each) {
+#pragma unroll 1
+        for (uint32_t at = threadIdx.x % 32; at < end; at += 32) each(at);
     }
 
-    __device__ __forceinline__ void normalise(const void* weight, float eps, uint32_t wide, uint32_t dim) {
+    __device__ __forceinline__ void normalise(const void* weight, float eps, uint32_t wide) {
         float squares = 0.0f;
-#pragma unroll
-        for (int i = 0; i < kWidest / 32; ++i) squares += values[i] * values[i];
+        each_below(dim, [&](uint32_t at) { squares += line[at] * line[at]; });
         const float factor = rsqrtf(warp_sum(squares) / dim + eps);
-#pragma unroll
-        for (int i = 0; i < kWidest / 32; ++i) {
-            if (at(i) < dim) values[i] *= factor * number(weight, wide, at(i));
-        }
-    }
-
-    __device__ __forceinline__ void rotate(const float* angles, uint32_t rotated, float* line) {
-        const uint32_t half = rotated / 2;
-#pragma unroll
-        for (int i = 0; i < kWidest / 32; ++i) line[at(i)] = values[i];
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < kWidest / 32; ++i) {
-            if (at(i) >= 2 * half) continue;
-            const uint32_t pair = at(i) < half ? at(i) : at(i) - half;
-            const float other = at(i) < half ? -line[at(i) + half] : line[at(i) - half];
-            values[i] = values[i] * angles[pair] + other * angles[half + pair];
-        }
+        each_below(dim, [&](uint32_t at) { line[at] *= factor * number(weight, wide, at); });
         __syncwarp();
     }
 
-    template <typename Element>
-    __device__ __forceinline__ void store(Element* to, uint32_t dim) const {
-#pragma unroll
-        for (int i = 0; i < kWidest / 32; ++i) {
-            if (at(i) < dim) to[at(i)] = Element(values[i]);
-        }
+    __device__ __forceinline__ void rotate(const float* angles, uint32_t half) {
+        each_below(half, [&](uint32_t pair) {
+            const float low = line[pair], high = line[pair + half], cosine = angles[pair], sine = angles[half + pair];
+            line[pair] = low * cosine - high * sine;
+            line[pair + half] = high * cosine + low * sine;
+        });
+        __syncwarp();
     }
 
     __device__ __forceinline__ static void run(const RopeParams& p, float* line) {
@@ -116,46 +100,49 @@ struct OddHead {
         const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32, token = warp / heads;
         if (token >= p.tokens) return;
         const Place place(p, token, warp % heads);
-        OddHead head;
-        head.load(place.from, p.head_dim);
-        if (place.norm(p)) head.normalise(place.norm(p), place.eps(p), p.fresh.wide_norms, p.head_dim);
+        OddHead head{line, p.head_dim};
+        each_below(p.head_dim, [&](uint32_t at) { line[at] = __bfloat162float(place.from[at]); });
+        __syncwarp();
+        if (place.norm(p)) head.normalise(place.norm(p), place.eps(p), p.fresh.wide_norms);
         if (place.turns(p)) {
-            head.rotate(p.fresh.table + static_cast<size_t>(p.fresh.positions[token]) * p.rotated, p.rotated, line);
-            head.store(place.from, p.head_dim);
-        } else if (place.kind == kQuery) {
-            head.store(place.from, p.head_dim);
+            head.rotate(p.fresh.table + static_cast<size_t>(p.fresh.positions[token]) * p.rotated, p.rotated / 2);
         }
-        if (!place.is_cached()) return;
-        if (p.fp8) {
-            head.store(static_cast<__nv_fp8_e4m3*>(place.pages(p)) + place.slot(p, token), p.head_dim);
-        } else {
-            head.store(static_cast<bf16*>(place.pages(p)) + place.slot(p, token), p.head_dim);
-        }
+        const size_t slot = place.is_cached() ? place.slot(p, p.fresh.slots[token]) : 0;
+        each_below(p.head_dim, [&](uint32_t at) {
+            if (place.kind == kQuery || place.turns(p)) place.from[at] = bf16(line[at]);
+            if (!place.is_cached()) return;
+            if (p.fp8) {
+                static_cast<__nv_fp8_e4m3*>(place.pages(p))[slot + at] = __nv_fp8_e4m3(line[at]);
+            } else {
+                static_cast<bf16*>(place.pages(p))[slot + at] = bf16(line[at]);
+            }
+        });
     }
 };
 
-// A head of kDim elements in kDim / 16 lanes: each holds eight of the lower half and their partners in the upper half.
-template <int kDim>
+// A head of 64, 128 or 256 elements in a lane for every 16: each holds eight of the lower half, and their partners in the
+// upper half.
 struct PairedHead {
-    static constexpr uint32_t kLanes = kDim / 16, kAtOnce = 32 / kLanes;
     float low[8], high[8];
 
-    __device__ __forceinline__ static uint32_t first() { return threadIdx.x % kLanes * 8; }
-
     // Every lane of the warp comes here, whether its head has a norm or not.
-    __device__ __forceinline__ void normalise(const void* weight, float eps, uint32_t wide) {
+    __device__ __forceinline__ void normalise(const void* weight, float eps, uint32_t wide, uint32_t dim, uint32_t first) {
         float squares = 0.0f;
 #pragma unroll
         for (int i = 0; i < 8; ++i) squares += low[i] * low[i] + high[i] * high[i];
 #pragma unroll
-        for (uint32_t offset = kLanes / 2; offset > 0; offset /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, offset);
+        for (uint32_t offset = kWidest / 32; offset > 0; offset /= 2) {
+            const float other = __shfl_xor_sync(0xffffffffu, squares, offset);
+            if (32 * offset <= dim) squares += other;
+        }
         if (!weight) return;
-        const float factor = rsqrtf(squares / kDim + eps);
+        const float part = dim == 64 ? 1.0f / 64 : dim == 128 ? 1.0f / 128 : 1.0f / 256;
+        const float factor = rsqrtf(squares * part + eps);
         float weights[8];
-        numbers(weight, wide, first(), weights);
+        numbers(weight, wide, first, weights);
 #pragma unroll
         for (int i = 0; i < 8; ++i) low[i] *= factor * weights[i];
-        numbers(weight, wide, kDim / 2 + first(), weights);
+        numbers(weight, wide, dim / 2 + first, weights);
 #pragma unroll
         for (int i = 0; i < 8; ++i) high[i] *= factor * weights[i];
     }
@@ -169,16 +156,6 @@ struct PairedHead {
         }
     }
 
-    __device__ __forceinline__ void store(bf16* to) const {
-        store8(to + first(), pack8(low));
-        store8(to + kDim / 2 + first(), pack8(high));
-    }
-
-    __device__ __forceinline__ void store(__nv_fp8_e4m3* to) const {
-        store_narrow(to + first(), low);
-        store_narrow(to + kDim / 2 + first(), high);
-    }
-
     __device__ __forceinline__ static void store_narrow(__nv_fp8_e4m3* to, const float (&values)[8]) {
         __nv_fp8x4_e4m3 narrow[2];
         narrow[0] = __nv_fp8x4_e4m3(make_float4(values[0], values[1], values[2], values[3]));
@@ -186,61 +163,68 @@ struct PairedHead {
         *reinterpret_cast<uint2*>(to) = make_uint2(narrow[0].__x, narrow[1].__x);
     }
 
-    // Some heads of one token: all are read before the first is written.
-    template <int kTurns>
+    // Some heads of one token: all are read before the first is written, and then wait in line.
     __device__ __forceinline__ static void run(const RopeParams& p) {
-        const uint32_t heads = p.query_heads + 2 * p.kv_heads, parts = (heads + kAtOnce * kTurns - 1) / (kAtOnce * kTurns);
+        // Sizes are powers of two: no division but one.
+        const uint32_t half = p.head_dim / 2, lane_bits = 31 - __clz(p.head_dim / 16), at_once = 32u >> lane_bits;
+        const uint32_t each_bits = 5 - lane_bits + (p.turns == kTurns ? 2 : 0);
+        const uint32_t heads = p.query_heads + 2 * p.kv_heads, parts = (heads + (1u << each_bits) - 1) >> each_bits;
         const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32, token = warp / parts;
         if (token >= p.tokens) return;
-        const uint32_t number = warp % parts * kAtOnce * kTurns + threadIdx.x % 32 / kLanes;
+        const uint32_t first = (threadIdx.x & ((1u << lane_bits) - 1)) * 8;
+        uint32_t number = ((warp - token * parts) << each_bits) + (threadIdx.x % 32 >> lane_bits);
         Bf16x8 packed[kTurns][2];
 #pragma unroll
         for (int turn = 0; turn < kTurns; ++turn) {
-            const Place place(p, token, number + turn * kAtOnce);
+            if (turn >= p.turns) break;
+            const Place place(p, token, number + turn * at_once);
             if (place.kind == kNone) continue;
-            packed[turn][0] = load8(place.from + first());
-            packed[turn][1] = load8(place.from + kDim / 2 + first());
+            packed[turn][0] = load8(place.from + first);
+            packed[turn][1] = load8(place.from + half + first);
         }
         float cosines[8], sines[8];
         if (p.rotated) {
-            const float* angles = p.fresh.table + static_cast<size_t>(p.fresh.positions[token]) * kDim;
-            numbers(angles, true, first(), cosines);
-            numbers(angles, true, kDim / 2 + first(), sines);
+            const float* angles = p.fresh.table + static_cast<size_t>(p.fresh.positions[token]) * p.head_dim;
+            numbers(angles, true, first, cosines);
+            numbers(angles, true, half + first, sines);
         }
-#pragma unroll
-        for (int turn = 0; turn < kTurns; ++turn) {
-            const Place place(p, token, number + turn * kAtOnce);
+        const uint32_t slot = p.kv_heads ? p.fresh.slots[token] : 0;
+#pragma unroll 1
+        for (int turn = 0; turn < p.turns; ++turn, number += at_once) {
+            const Place place(p, token, number);
             PairedHead head;
-            unpack8(packed[turn][0], head.low);
-            unpack8(packed[turn][1], head.high);
-            head.normalise(place.norm(p), place.eps(p), p.fresh.wide_norms);
+            unpack8(packed[0][0], head.low);
+            unpack8(packed[0][1], head.high);
+#pragma unroll
+            for (int i = 1; i < kTurns; ++i) packed[i - 1][0] = packed[i][0], packed[i - 1][1] = packed[i][1];
+            head.normalise(place.norm(p), place.eps(p), p.fresh.wide_norms, p.head_dim, first);
             if (place.turns(p)) head.rotate(cosines, sines);
-            if (place.kind == kQuery || place.turns(p)) head.store(place.from);
+            const Bf16x8 low = pack8(head.low), high = pack8(head.high);
+            if (place.kind == kQuery || place.turns(p)) {
+                store8(place.from + first, low);
+                store8(place.from + half + first, high);
+            }
             if (!place.is_cached()) continue;
+            const size_t at = place.slot(p, slot) + first;
             if (p.fp8) {
-                head.store(static_cast<__nv_fp8_e4m3*>(place.pages(p)) + place.slot(p, token));
+                __nv_fp8_e4m3* to = static_cast<__nv_fp8_e4m3*>(place.pages(p)) + at;
+                store_narrow(to, head.low);
+                store_narrow(to + half, head.high);
             } else {
-                head.store(static_cast<bf16*>(place.pages(p)) + place.slot(p, token));
+                bf16* to = static_cast<bf16*>(place.pages(p)) + at;
+                store8(to, low);
+                store8(to + half, high);
             }
         }
     }
 };
 
-template <int kDim>
-__device__ __forceinline__ void run_paired(const RopeParams& p) {
-    p.turns == kTurns ? PairedHead<kDim>::template run<kTurns>(p) : PairedHead<kDim>::template run<1>(p);
-}
-
 extern "C" __global__ void __launch_bounds__(32 * kWarps) rope_store_kv(const __grid_constant__ RopeParams p) {
     __shared__ float lines[kWarps][kWidest];
     begin_after_predecessor();
-    if (!p.even) {
-        OddHead::run(p, lines[threadIdx.x / 32]);
-    } else if (p.head_dim == 128) {
-        run_paired<128>(p);
-    } else if (p.head_dim == 64) {
-        run_paired<64>(p);
+    if (p.even) {
+        PairedHead::run(p);
     } else {
-        run_paired<256>(p);
+        OddHead::run(p, lines[threadIdx.x / 32]);
     }
 }
