@@ -95,11 +95,8 @@ __device__ __forceinline__ void normalise_pieces(const NormParams& p, Sums& sums
     };
     Row<kAdd, kPieces> next;
     next.load(p, row);
-    if (gridDim.x == p.rows) {
-        finish(next.add(p, row, values), sums[0]);
-        return;
-    }
     // While a block adds up one row, the next one is on its way.
+#pragma unroll 1
     for (uint32_t turn = 0; row < p.rows; row += gridDim.x, turn ^= 1) {
         const float squares = next.add(p, row, values);
         if (row + gridDim.x < p.rows) next.load(p, row + gridDim.x);
