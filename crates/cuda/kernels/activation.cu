@@ -16,7 +16,7 @@ struct ActivationParams {
 // Pieces of eight columns that a thread takes, all of them on their way at once.
 constexpr uint32_t kPieces = 2;
 
-extern "C" __global__ void __launch_bounds__(256) gated_activation(const __grid_constant__ ActivationParams p) {
+extern "C" __global__ void __launch_bounds__(256, 6) gated_activation(const __grid_constant__ ActivationParams p) {
     begin_after_predecessor();
     const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
     const bf16* gate = p.gate_up + static_cast<size_t>(blockIdx.y) * p.in_stride;

@@ -9,3 +9,8 @@ inline float power_of_two(float x) {
 }
 
 inline float quick_tanh(float x) { return tanhf(x); }
+
+inline float quick_reciprocal(float x) {
+    const float y = 1.0f / x;
+    return std::fabs(y) < FLT_MIN ? 0.0f : y;
+}
