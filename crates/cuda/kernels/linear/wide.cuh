@@ -18,6 +18,7 @@ struct WideRing {
     Barrier empty[kStages];
 
     __device__ void init(uint32_t readers) {
+#pragma unroll 1
         for (int i = 0; i < kStages; ++i) {
             full[i].init(1);
             empty[i].init(readers);
@@ -27,11 +28,11 @@ struct WideRing {
     // One thread keeps it full.
     template <class Fetch>
     __device__ void produce(uint32_t stages, Fetch fetch) {
-        const uint32_t early = min(stages, static_cast<uint32_t>(kStages));
-        for (uint32_t stage = 0; stage < early; ++stage) fetch(stage, stage);
         RingPlace<kStages> place;
-        for (uint32_t stage = early; stage < stages; ++stage, place.advance()) {
-            empty[place.stage].wait(place.parity);
+#pragma unroll 1
+        for (uint32_t stage = 0; stage < stages; ++stage, place.advance()) {
+            // Of the first turn nobody has anything to let go.
+            empty[place.stage].wait(place.parity ^ 1);
             fetch(place.stage, stage);
         }
     }
@@ -94,7 +95,7 @@ struct Wide {
 
 private:
     // Where there are fewer, the copy engine brings zeros.
-    __device__ __forceinline__ uint32_t stages() const { return max(p.stages, kLast); }
+    __device__ __forceinline__ uint32_t stages() const { return max(p.stages, kLast + 1); }
 
     // Of sixteen rows of a warp: eight gates and their eight factors, or outputs with even numbers and those with odd ones.
     __device__ void fetch_weights() const {
@@ -137,12 +138,14 @@ private:
         shared.weight_ring.full[at.stage].wait(at.parity);
     }
 
-    // All stages but the last; says how many there were.
-    __device__ __forceinline__ uint32_t begin(HalfSums (&sums)[kHalves], WeightPlace& at, RowPlace& row_at) const {
+    // All stages but the last.
+    __device__ __forceinline__ void begin(HalfSums (&sums)[kHalves], WeightPlace& at, RowPlace& row_at) const {
         const bool tells = threadIdx.x % 128 == 0;
         const uint32_t count = stages() - kLast;
         uint32_t before = 0, row_before = 0;
-        for (uint32_t stage = 0; stage < count; ++stage, at.advance()) {
+        uint32_t stage = 0;
+#pragma unroll 1
+        do {
             wait_for_weights(at);
 #pragma unroll
             for (int half = 0; half < kHalves; ++half, row_at.advance()) {
@@ -156,44 +159,46 @@ private:
                 row_before = row_at.stage;
             }
             before = at.stage;
-        }
-        return count;
+            at.advance();
+        } while (++stage < count);
     }
 
     __device__ __forceinline__ void consume() const {
         HalfSums sums[kHalves] = {};
         WeightPlace at;
         RowPlace row_at;
-        const bool first = begin(sums, at, row_at) == 0;
+        begin(sums, at, row_at);
         WeightPlace again = at;
 #pragma unroll
         for (uint32_t stage = 0; stage < kLast; ++stage, at.advance(), row_at.advance()) {
             wait_for_weights(at);
-            multiply(sums[0], at, row_at, first && stage == 0);
+            multiply(sums[0], at, row_at, false);
         }
 #pragma unroll
         for (uint32_t stage = 0; stage < kLast; ++stage, again.advance(), row_at.advance()) {
-            multiply(sums[1], again, row_at, first && stage == 0);
+            multiply(sums[1], again, row_at, false);
         }
         wait_products<kLast>();
         pin(sums[0]);
-        end(sums[0], 0);
+        // In one go: the compiler lets products run beside it only so.
+        end<1>(sums[0], 0);
         wait_products<0>();
         pin(sums[1]);
-        end(sums[1], 1);
+        end<4>(sums[1], 1);
     }
 
-    __device__ __forceinline__ void end(const HalfSums& sums, uint32_t half) const {
+    template <int kParts>
+    __device__ __forceinline__ void end(HalfSums& sums, uint32_t half) const {
         if constexpr (!kGated) {
-            write(sums, half, [](float first, float second) { return __floats2bfloat162_rn(first, second); });
+            write<kParts>(sums, half, [](float first, float second) { return __floats2bfloat162_rn(first, second); });
         } else {
-            write(sums, half, [&](float gate, float up) { return __float2bfloat16(activate(gate, p.gelu) * up); });
+            write<kParts>(sums, half, [&](float gate, float up) { return __float2bfloat16(activate(gate, p.gelu) * up); });
         }
     }
 
     // A thread has two outputs of two rows in every eight: neighbours, or a gate and its factor.
-    template <class Join>
-    __device__ __forceinline__ void write(const HalfSums& sums, uint32_t half, Join join) const {
+    template <int kParts, class Join>
+    __device__ __forceinline__ void write(HalfSums& sums, uint32_t half, Join join) const {
         using Out = decltype(join(0.0f, 0.0f));
         const uint32_t lane = threadIdx.x % 32, row = half * kRows + lane % 4 * 2;
         const uint32_t at = blockIdx.x * (kOutputs / 2) + threadIdx.x / 32 * 8 + lane / 4;
@@ -203,15 +208,22 @@ private:
             biases[0] = __bfloat162float(p.bias[kGated ? at : 2 * at]);
             biases[1] = __bfloat162float(p.bias[kGated ? p.outputs / 2 + at : 2 * at + 1]);
         }
-        const int rows = static_cast<int>(p.rows) - static_cast<int>(row);
+        int rows = static_cast<int>(p.rows) - static_cast<int>(row);
         const size_t stride = kGated ? p.out_stride : p.out_stride / 2;
         Out* to = static_cast<Out*>(p.out) + row * stride + at;
+        // Some at a time, and the others move up: moves take less than code that comes from memory.
+        constexpr int kPart = kRows / 2 / kParts;
+#pragma unroll 1
+        for (int part = 0; part < kParts && (kParts == 1 || rows > 0); ++part, rows -= 2 * kPart) {
 #pragma unroll
-        for (int i = 0; i < kRows / 2; i += 4, to += 8 * stride) {
-            const Out even = join(sums[i] + biases[0], sums[i + 2] + biases[1]);
-            const Out odd = join(sums[i + 1] + biases[0], sums[i + 3] + biases[1]);
-            if (i * 2 < rows) to[0] = even;
-            if (i * 2 + 1 < rows) to[stride] = odd;
+            for (int i = 0; i < kPart; i += 4, to += 8 * stride) {
+                const Out even = join(sums[i] + biases[0], sums[i + 2] + biases[1]);
+                const Out odd = join(sums[i + 1] + biases[0], sums[i + 3] + biases[1]);
+                if (i * 2 < rows) to[0] = even;
+                if (i * 2 + 1 < rows) to[stride] = odd;
+            }
+#pragma unroll
+            for (int i = kPart; i < kRows / 2; ++i) sums[i - kPart] = sums[i];
         }
     }
 };
