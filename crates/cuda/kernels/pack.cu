@@ -51,7 +51,7 @@ struct Piece {
 };
 
 // What belongs to eight columns of every row.
-template <Source kSource>
+template <Source kSource, bool kAhead>
 struct Factors {
     float scales[8], other[8];
 
@@ -59,20 +59,22 @@ struct Factors {
         if constexpr (kSource == Source::kNorm) numbers(p.norm, p.wide_norm, at, other);
         if (kSource == Source::kRows || !p.column_scales) return;
         numbers(p.column_scales, true, at, scales);
-        if constexpr (kSource == Source::kGates) numbers(p.column_scales, true, p.width + at, other);
+        if constexpr (kSource == Source::kGates && kAhead) numbers(p.column_scales, true, p.width + at, other);
     }
 
     // Numbers to be packed; gives the sum of squares of those that a norm is of.
     __device__ __forceinline__ float apply(const PackParams& p, const Piece<kSource>& piece, size_t row, uint32_t at,
-                                           float row_scale, float (&values)[8]) const {
+                                           float row_scale, float (&values)[8]) {
         unpack8(piece.x, values);
         if constexpr (kSource == Source::kRows) return 0.0f;
         float others[8], squares = 0.0f;
         unpack8(piece.other, others);
         if (p.column_scales) {
 #pragma unroll
+            for (int j = 0; j < 8; ++j) values[j] *= row_scale * scales[j];
+            if constexpr (kSource == Source::kGates && !kAhead) numbers(p.column_scales, true, p.width + at, other);
+#pragma unroll
             for (int j = 0; j < 8; ++j) {
-                values[j] *= row_scale * scales[j];
                 if constexpr (kSource == Source::kGates) others[j] *= row_scale * other[j];
             }
         }
@@ -156,8 +158,10 @@ __device__ __forceinline__ void pack(const PackParams& p) {
     __shared__ float2 parts[kRows][32];
     const uint32_t first = blockIdx.x * kRows;
     const auto at = [&](int i) { return 8 * (threadIdx.x + i * blockDim.x); };
+    // Rows of four pieces leave no registers for pieces that wait.
+    constexpr bool kAhead = kPieces <= 2 || kSource == Source::kRows;
     Piece<kSource> pieces[kRows][kPieces];
-    Factors<kSource> factors;
+    Factors<kSource, kAhead> factors;
     let_successor_begin();
     // What belongs to columns is there before the predecessor has ended.
     if (at(0) < p.width) factors.load(p, at(0));
@@ -170,7 +174,7 @@ __device__ __forceinline__ void pack(const PackParams& p) {
         row_scales[r] = p.row_scales ? p.row_scales[row] : 1.0f;
 #pragma unroll
         for (int i = 0; i < kPieces; ++i) {
-            if (at(i) < p.width) pieces[r][i].load(p, row, at(i));
+            if (kAhead && at(i) < p.width) pieces[r][i].load(p, row, at(i));
         }
     }
 #pragma unroll
@@ -181,6 +185,7 @@ __device__ __forceinline__ void pack(const PackParams& p) {
 #pragma unroll
             for (int j = 0; j < 8; ++j) values[r][i][j] = 0.0f;
             if (at(i) >= p.width) continue;
+            if (!kAhead) pieces[r][i].load(p, min(first + r, p.rows - 1), at(i));
             squares[r] += factors.apply(p, pieces[r][i], first + r, at(i), row_scales[r], values[r][i]);
             largest[r] = fmaxf(largest[r], largest_of(values[r][i]));
         }
