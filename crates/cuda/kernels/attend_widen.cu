@@ -6,7 +6,6 @@
 
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kMostRows = 2048;
-constexpr uint32_t kRowsEach = kMostRows / kThreads;
 // Positions that a warp takes at once, and pieces of eight elements that a lane has on their way.
 constexpr uint32_t kPositions = 2;
 constexpr uint32_t kPieces = 8;
@@ -41,9 +40,11 @@ struct Rooms {
 
     // Everyone in the block has some rows. Ends with a barrier.
     __device__ void find(const WidenParams& p) {
-        const uint32_t first = threadIdx.x * kRowsEach, lane = threadIdx.x % 32;
+        const uint32_t each = (p.attend.rows + kThreads - 1) / kThreads, lane = threadIdx.x % 32;
+        const uint32_t first = threadIdx.x * each, end = min(first + each, p.attend.rows);
         uint32_t mine = 0;
-        for (uint32_t row = first; row < min(first + kRowsEach, p.attend.rows); ++row) {
+#pragma unroll 1
+        for (uint32_t row = first; row < end; ++row) {
             mine += Need::of(p, Sequence::load(p.attend, row)).pages;
             ends[row] = mine;
         }
@@ -57,9 +58,11 @@ struct Rooms {
         if (threadIdx.x == 0) used = 0;
         __syncthreads();
         before -= mine;
+#pragma unroll 1
         for (uint32_t warp = 0; warp < threadIdx.x / 32; ++warp) before += warps[warp];
         uint32_t last = 0;
-        for (uint32_t row = first; row < min(first + kRowsEach, p.attend.rows); ++row) {
+#pragma unroll 1
+        for (uint32_t row = first; row < end; ++row) {
             ends[row] += before;
             if (ends[row] <= p.room) last = ends[row];
         }
@@ -70,6 +73,7 @@ struct Rooms {
     // The row that has a page of the room.
     __device__ uint32_t row_of(uint32_t page, uint32_t rows) const {
         uint32_t low = 0, high = rows - 1;
+#pragma unroll 1
         while (low < high) {
             const uint32_t middle = (low + high) / 2;
             if (ends[middle] > page) {
@@ -96,6 +100,7 @@ __device__ __forceinline__ void widen_positions(const WidenParams& p, const uint
     const uint32_t width = p.attend.kv_heads * p.attend.head_dim, pieces = width / 8, all = count * pieces;
     const auto* keys = static_cast<const uint8_t*>(p.attend.keys);
     const auto* values = static_cast<const uint8_t*>(p.attend.values);
+#pragma unroll 1
     for (uint32_t first = threadIdx.x % 32; first < all; first += 32 * kPieces) {
         uint2 codes[2][kPieces];
 #pragma unroll
@@ -125,6 +130,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 4) attend_widen(const __g
     // Before that, an earlier layer may still read what lies here.
     wait_for_predecessor();
     const AttendParams& a = p.attend;
+#pragma unroll 1
     for (uint32_t row = blockIdx.x * kThreads + threadIdx.x; row < a.rows; row += gridDim.x * kThreads) {
         const Need need = Need::of(p, Sequence::load(a, row));
         const bool fits = need.pages > 0 && rooms.ends[row] <= p.room;
@@ -132,6 +138,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 4) attend_widen(const __g
     }
     const uint32_t warps = gridDim.x * (kThreads / 32);
     constexpr uint32_t kUnits = kWidenedPage / kPositions;
+#pragma unroll 1
     for (uint32_t unit = blockIdx.x * (kThreads / 32) + threadIdx.x / 32; unit < rooms.used * kUnits; unit += warps) {
         const uint32_t page = unit / kUnits, row = rooms.row_of(page, a.rows);
         const Sequence sequence = Sequence::load(a, row);
