@@ -44,6 +44,9 @@ struct LogProbsLaunch {
 const THREADS: usize = 1024;
 /// Blocks that share a row when there are few rows.
 const MOST_SHARES: usize = 16;
+/// Nanoseconds in which a block reads a usual row, and what it takes besides.
+const READ: usize = 15_000;
+const BESIDES: usize = 2_500;
 
 /// Tokens that a segment of a row has at most, and bytes that are kept of it; kernels/sample/survey.cuh has the same.
 const SEGMENT: usize = 3 * 4 * THREADS;
@@ -76,6 +79,13 @@ impl Sampling {
     }
 }
 
+/// Blocks for each row: a multiprocessor runs one after the other.
+fn shares(rows: usize, units: usize) -> usize {
+    let most = (2 * units / rows).clamp(1, MOST_SHARES);
+    let time = |shares: usize| (rows * shares).div_ceil(units) * (READ / shares + BESIDES);
+    (1..=most).min_by_key(|&shares| time(shares)).unwrap_or(1)
+}
+
 impl CudaDevice {
     pub(crate) fn launch_sample(&self, op: &Sample<'_>) -> Result<(), OpError> {
         let cuts = op.logits.cols().div_ceil(SEGMENT).max(1);
@@ -93,8 +103,7 @@ impl CudaDevice {
         first: usize,
         rows: usize,
     ) -> Result<(), DeviceError> {
-        // Two blocks of 1024 threads fit a multiprocessor.
-        let shares = (2 * self.sampling.units / rows).clamp(1, MOST_SHARES);
+        let shares = shares(rows, self.sampling.units);
         let behind = |address: *const u8, each: usize| address as u64 + (first * each) as u64;
         let params = SampleLaunch {
             logits: behind(op.logits.address(), 4 * op.logits.stride()),
@@ -132,5 +141,25 @@ impl CudaDevice {
         let grid = Grid::line(op.logits.rows(), THREADS);
         // SAFETY: the struct of the kernel; addresses come from checked views.
         Ok(unsafe { launch(&self.context, self.functions.log_probs, grid, &params) }?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_shared_so_that_few_turns_of_all_blocks_are_needed() {
+        for (rows, expected) in [
+            (1, 16),
+            (8, 16),
+            (16, 8),
+            (64, 2),
+            (80, 3),
+            (128, 1),
+            (500, 1),
+        ] {
+            assert_eq!(shares(rows, 132), expected, "{rows} rows");
+        }
     }
 }
