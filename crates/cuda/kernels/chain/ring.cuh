@@ -55,7 +55,7 @@ struct GroupShare {
     uint32_t begin;
     uint32_t end;
 
-    // 2³¹ divided by the number of blocks, rounded up, which a division takes long to find. With fewer than 2¹⁶ groups and 181
+    // 2³¹ divided by the number of blocks, rounded up, which a division takes long to find. With at most 2¹⁶ groups and 181
     // blocks what is found with it is exact.
     __device__ __forceinline__ static uint32_t inverse() { return 0x7fffffffu / gridDim.x + 1; }
 

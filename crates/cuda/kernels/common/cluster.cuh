@@ -14,8 +14,8 @@ __device__ __forceinline__ uint32_t cluster_size() {
     return size;
 }
 
-// All threads of all blocks say that they have begun; who waits sees what they wrote before.
-__device__ __forceinline__ void greet_cluster() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+// All threads of all blocks say that they have begun; who waits sees the barriers that were published before.
+__device__ __forceinline__ void greet_cluster() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
 __device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
 // Where this place in shared memory lies in another block.

@@ -2,6 +2,7 @@
 //
 // A kernel begins while its predecessor still runs. Before it waits it may read what no kernel of the step writes:
 // weights, staged inputs, the page table, keys and values of earlier steps (`resolve_tokens` opens a step and begins late).
+// Plans of attention are written in a step, but their kernel lets nobody begin before it has ended.
 #pragma once
 
 __device__ __forceinline__ void let_successor_begin() {

@@ -41,4 +41,6 @@ __device__ __forceinline__ void find_factors(const LinearSurroundings& p, float*
         const uint32_t row = first + lane / 4 * step;
         if (lane % 4 == 0 && row < p.rows) factors[row] = rsqrtf(__fdividef(sum, p.width) + p.eps);
     }
+    // One lane says for all that they are there.
+    __syncwarp();
 }

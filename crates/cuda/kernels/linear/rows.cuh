@@ -156,7 +156,7 @@ private:
 #pragma unroll
         for (uint32_t i = 0; i < 4; ++i) {
             values[i] += before[i];
-            squares += values[i] * values[i];
+            squares += is_mine ? values[i] * values[i] : 0.0f;
         }
         if (is_mine) store_quad(p.residual + row * p.residual_stride + place, values);
 #pragma unroll

@@ -101,7 +101,7 @@ pub(super) struct Parts {
 }
 
 impl Link {
-    /// The product of up to eight rows with a weight.
+    /// The product of one or two rows with a weight.
     pub(super) fn product(
         product: &Product<'_>,
         weight: &LinkWeight,

@@ -105,6 +105,7 @@ impl CudaDevice {
         let all = [pieces(&product.out), pieces(&op.residual)];
         let fits = matches!(op.inputs, Inputs::Plain)
             && product.rows_are_pieces()
+            && product.results_are_quads()
             && are_pieces(product.out.cols(), &all)
             && (op.squares.address() as usize).is_multiple_of(16)
             && op.squares.stride().is_multiple_of(4)

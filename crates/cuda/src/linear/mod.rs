@@ -67,6 +67,7 @@ impl Product<'_> {
         self.bias.as_ref().map_or(0, address)
     }
 
+    /// True when results are made of 16-byte pieces, and their bias lies so that it can be read by eight bytes.
     fn results_are_pieces(&self) -> bool {
         (self.out.address() as usize).is_multiple_of(16)
             && (self.out.stride() * self.out.dtype().size()).is_multiple_of(16)

@@ -85,7 +85,7 @@ pub(super) fn takes(op: &Attend<'_>) -> bool {
 }
 
 impl CudaDevice {
-    /// One kernel where every sequence has one new token, else two.
+    /// One kernel where every sequence has one new token, else two; and the plan before the first layer.
     pub(crate) fn launch_rope_attend(&self, mut op: RopeAttend<'_>) -> Result<(), OpError> {
         op.check()?;
         if self.chain.attend(&self.context, &op)? {

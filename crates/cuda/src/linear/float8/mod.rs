@@ -135,7 +135,7 @@ impl Products {
         }
         // cuBLASLt wants a bias in the type of the results.
         let wide_bias = product.bias.is_some() && product.out.dtype() == DType::F32;
-        if product.results_are_pieces() && !wide_bias {
+        if product.results_are_quads() && !wide_bias {
             let way = self.float8_way(product, weight)?;
             return self.run_float8_way(product, weight, &way);
         }

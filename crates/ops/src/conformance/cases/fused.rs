@@ -12,12 +12,15 @@ use crate::{
 };
 
 /// Tokens, inputs, hidden, outputs of the product behind the norm.
-const SHAPES: [(usize, usize, usize, usize); 9] = [
+const SHAPES: [(usize, usize, usize, usize); 11] = [
     (1, 256, 512, 768),
     (1, 1024, 576, 320),
     (2, 136, 200, 48),
     (3, 96, 64, 32),
     (8, 512, 128, 256),
+    // Hidden sizes that end within sixteen columns.
+    (5, 128, 120, 64),
+    (20, 128, 248, 64),
     (13, 128, 448, 96),
     (33, 256, 256, 128),
     (64, 192, 256, 320),
