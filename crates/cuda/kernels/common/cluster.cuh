@@ -14,7 +14,8 @@ __device__ __forceinline__ uint32_t cluster_size() {
     return size;
 }
 
-// All threads of all blocks say that they have begun; who waits sees the barriers that were published before.
+// All threads of all blocks that have not ended say that they have come so far; who waits sees the barriers that were
+// published before.
 __device__ __forceinline__ void greet_cluster() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
 __device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 

@@ -172,6 +172,7 @@ private:
         }
         __syncwarp();
         if (lane < parts && lane != part) arrive_there(address_in(lane, shared_address(&barriers->received)));
+        if (parts > 1) greet_cluster();
     }
 
     __device__ void consume() const {
@@ -193,6 +194,8 @@ private:
         const bool late = !kEndsLayer && p.squares;
         if (late) barriers->found.wait(0);
         rows.run(tile_sums, late ? barriers->factors : nullptr, ahead);
+        // Nobody ends while others send; they have long said that they are done.
+        if (parts > 1) wait_for_cluster();
     }
 };
 
