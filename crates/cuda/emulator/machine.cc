@@ -106,20 +106,32 @@ Block::~Block() { munmap(stacks_, kStack * threads_.size()); }
 void Block::begin() {
     Block& self = block();
     self.kernel_();
-    if (self.grid.predecessor && !self.running->follows) refuse("ends, maybe before the kernel before");
     const auto are_left = [](const std::vector<Copy>& copies) { return !copies.empty(); };
     const Thread& thread = *self.running;
     if (are_left(thread.copies) || std::any_of(thread.groups.begin(), thread.groups.end(), are_left)) {
         refuse("ends before its copies have landed");
     }
     self.running->ended = true;
-    --self.left_;
+    if (--self.left_ == 0 && self.grid.predecessor) self.check_followers();
+    Cluster& cluster = *self.cluster;
+    if (thread.greeted > cluster.turn) --cluster.come;
+    --cluster.alive;
+    cluster.look();
     self.move();
     _longjmp(self.director_, 1);
 }
 
+void Block::check_followers() const {
+    for (uint32_t first = 0; first < threads_.size(); first += kWarp) {
+        const auto lanes = threads_.begin() + first;
+        const bool follows = std::any_of(lanes, lanes + kWarp, [](const Thread& thread) { return thread.follows; });
+        if (!follows) refuse("warp %u ends, maybe before the kernel before", first / kWarp);
+    }
+}
+
 void Block::resume(Thread& thread) {
     running = &thread;
+    has_begun_ = true;
     thread.is_ready = nullptr;
     if (_setjmp(director_) != 0) return;
     if (thread.begun) _longjmp(thread.place, 1);
@@ -233,6 +245,15 @@ uint8_t* at_shared(uint32_t address, uint32_t bytes, uint32_t alignment) {
     return shared + address;
 }
 
+uint8_t* at_shared_of(uint32_t rank, uint32_t address, uint32_t bytes, uint32_t alignment) {
+    const Cluster& cluster = *block().cluster;
+    if (rank >= cluster.blocks.size()) refuse("there is no block %u in its cluster", rank);
+    const Block& other = *cluster.blocks[rank];
+    if (!other.has_begun()) refuse("writes to block %u, which has not begun", other.index.x);
+    if (other.has_ended()) refuse("writes to block %u, which has ended", other.index.x);
+    return other.memory + (at_shared(address, bytes, alignment) - block().memory);
+}
+
 void refuse(const char* format, ...) {
     fprintf(stderr, "block %u, thread %u: ", block().index.x, thread().index.x);
     va_list facts;
@@ -247,12 +268,18 @@ void launch(const Grid& grid, const std::function<void()>& kernel) {
     alarm(kLongest);
     predecessor = grid.predecessor;
     std::vector<Stage> stages(grid.blocks);
+    std::vector<Cluster> clusters(grid.blocks / grid.cluster);
     std::binary_semaphore director{0};
     for (uint32_t i = 0; i < grid.blocks; ++i) {
         Stage& stage = stages[i];
         stage.block = std::make_unique<Block>(i, grid, kernel);
+        Cluster& cluster = clusters[i / grid.cluster];
+        cluster.blocks.push_back(stage.block.get());
+        cluster.alive += grid.threads;
+        stage.block->cluster = &cluster;
         stage.host = std::thread([&stage, &director, &grid, i] {
             current = stage.block.get();
+            current->memory = shared;
             memset(shared, kPoison, sizeof shared);
             while (!current->has_ended()) {
                 stage.turn.acquire();

@@ -61,6 +61,9 @@ struct Thread {
     const void* question = nullptr;
     // It knows that the kernel before has ended.
     bool follows = false;
+    // Turns of its cluster's meeting that it has come to, and waited for.
+    uint64_t greeted = 0;
+    uint64_t waited = 0;
     // Copies that were not committed, and groups of those that were.
     std::vector<Copy> copies;
     std::deque<std::vector<Copy>> groups;
@@ -80,8 +83,25 @@ struct Grid {
     uint32_t shared_bytes;
     Order order = Order::kForward;
     // What the kernel before this one does, at the latest time: when no thread of a block gets any further without it. Then
-    // every thread must wait for it. None where that one has ended.
+    // a lane of every warp must wait for it. None where that one has ended.
     std::function<void()> predecessor = nullptr;
+    // Blocks in a row that see each other's shared memory.
+    uint32_t cluster = 1;
+};
+
+// Threads of blocks that see each other's shared memory: those that have not ended meet.
+struct Cluster {
+    std::vector<class Block*> blocks;
+    uint32_t alive = 0;
+    uint32_t come = 0;
+    uint64_t turn = 0;
+
+    // Ends a turn where all are there.
+    void look() {
+        if (alive == 0 || come < alive) return;
+        come = 0;
+        ++turn;
+    }
 };
 
 class Block {
@@ -94,6 +114,9 @@ public:
     Meeting numbered[16];
     // Of at most 1024 threads, 128 each.
     Meeting warpgroups[8];
+    Cluster* cluster = nullptr;
+    // Where its shared memory lies.
+    uint8_t* memory = nullptr;
 
     Block(uint32_t number, const Grid& grid, const std::function<void()>& kernel);
     ~Block();
@@ -102,6 +125,7 @@ public:
     // Gives every thread a turn, or turns until none gets any further.
     void go(bool only_one_turn);
     bool has_ended() const { return left_ == 0; }
+    bool has_begun() const { return has_begun_; }
     // True when something happened since the last time one asked.
     bool take_moved();
     // Prints which threads wait and for what.
@@ -145,10 +169,12 @@ private:
     uint8_t* stacks_;
     jmp_buf director_{};
     uint32_t left_;
+    bool has_begun_ = false;
     uint32_t random_;
     bool moved_ = false;
 
     void resume(Thread& thread);
+    void check_followers() const;
     void shuffle();
     bool is_asleep(uint32_t thread) const { return thread / kWarp == asleep_; }
     // Lets another warp sleep, maybe; true when the last one has something to do.
@@ -175,6 +201,8 @@ void together(const char* what, Part& part, const Act& act) {
 // A place in shared memory as kernels count it, and the way back; both refuse what lies outside.
 uint32_t shared_offset(const void* pointer);
 uint8_t* at_shared(uint32_t address, uint32_t bytes, uint32_t alignment);
+// The same in another block of the cluster, which must run.
+uint8_t* at_shared_of(uint32_t rank, uint32_t address, uint32_t bytes, uint32_t alignment);
 
 // Ends the program with a sentence that names block and thread.
 [[noreturn]] void refuse(const char* format, ...) __attribute__((format(printf, 1, 2)));

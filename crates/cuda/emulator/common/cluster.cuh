@@ -1,0 +1,50 @@
+// Blocks of a cluster: a place in another block's shared memory is its number and the address there.
+#pragma once
+#include "barrier.cuh"
+
+inline uint32_t cluster_size() { return emulator::block().grid.cluster; }
+inline uint32_t cluster_rank() { return emulator::block().index.x % cluster_size(); }
+
+inline void greet_cluster() {
+    emulator::Cluster& cluster = *emulator::block().cluster;
+    emulator::Thread& thread = emulator::thread();
+    if (thread.greeted > thread.waited) emulator::refuse("greets its cluster twice and has not waited");
+    thread.greeted = cluster.turn + 1;
+    ++cluster.come;
+    cluster.look();
+    emulator::block().move();
+}
+
+inline void wait_for_cluster() {
+    emulator::Thread& thread = emulator::thread();
+    if (thread.greeted == thread.waited) emulator::refuse("waits for a cluster that it has not greeted");
+    const emulator::Cluster& cluster = *emulator::block().cluster;
+    thread.waited = thread.greeted;
+    const uint64_t turn = thread.greeted;
+    emulator::block().wait({"its cluster, turn", turn}, [&cluster, turn] { return cluster.turn >= turn; });
+}
+
+constexpr uint32_t kRankShift = 24;
+
+inline uint32_t address_in(uint32_t rank, uint32_t address) { return (rank + 1) << kRankShift | address; }
+
+namespace emulator {
+
+inline uint8_t* place_there(uint32_t address, uint32_t bytes) {
+    if (address >> kRankShift == 0) refuse("writes to %u, which is in no other block", address);
+    return at_shared_of((address >> kRankShift) - 1, address & ((1u << kRankShift) - 1), bytes, bytes);
+}
+
+}  // namespace emulator
+
+inline void store_there(uint32_t address, float value) {
+    memcpy(emulator::place_there(address, sizeof value), &value, sizeof value);
+}
+
+inline void arrive_there(uint32_t address) {
+    reinterpret_cast<Barrier*>(emulator::place_there(address, sizeof(Barrier)))->arrive();
+}
+
+inline void wait_for_arrivals(uint32_t address, uint32_t parity) {
+    reinterpret_cast<const Barrier*>(emulator::at_shared(address, sizeof(Barrier), sizeof(Barrier)))->wait(parity);
+}

@@ -1,0 +1,58 @@
+// Products of tens of rows: tiles of one to three warpgroups, inputs shared by the blocks of a cluster.
+#include "row_products.h"
+
+#include "linear_team.cu"
+
+namespace {
+
+using emulator::Order;
+
+// As linear/team.rs describes weights and rows.
+void check(const ProductCase& shape, uint32_t groups, uint32_t tokens, void (*const (&endings)[3])(const LinearParams)) {
+    Product product(shape);
+    LinearParams p = product.params();
+    const uint64_t inputs = shape.inputs, row = 2 * inputs, outputs = shape.outputs;
+    const uint32_t tile = 64 * groups;
+    p.weight = product.gated ? emulator::make_map(product.weight.elements.data(), {inputs, 8, 2, outputs / 16},
+                                                  {row, outputs / 2 * row, 8 * row}, {64, 8, 2, tile / 16})
+                             : emulator::make_map(product.weight.elements.data(), {inputs, outputs}, {row}, {64, tile});
+    p.x = emulator::make_map(product.x.elements.data(), {inputs, uint64_t(shape.rows)}, {2ul * product.x.stride}, {64, tokens});
+    p.stages = (inputs + 63) / 64;
+    emulator::Grid grid{(shape.outputs + tile - 1) / tile * shape.parts, 128 * (groups + 1), kWholeRoom, shape.order};
+    grid.cluster = shape.parts;
+    // Rows come from the kernel before: not a number until it has ended.
+    Matrix& rows = const_cast<Matrix&>(product.x);
+    const Matrix kept = rows;
+    std::fill(rows.elements.begin(), rows.elements.end(), __float2bfloat16(NAN));
+    grid.predecessor = [&] { rows.elements = kept.elements; };
+    emulator::launch(grid, [&] { endings[static_cast<int>(shape.ending)](p); });
+    product.check(words("%ux%u", groups, tokens).c_str());
+}
+
+#define TEAM(groups, tokens) \
+    { linear_stream_team_##groups##x##tokens, linear_gated_team_##groups##x##tokens, linear_onward_team_##groups##x##tokens }
+
+}  // namespace
+
+int main() {
+    constexpr Ending kResults = Ending::kResults, kGated = Ending::kGated, kOnward = Ending::kOnward;
+    void (*const one_16[3])(const LinearParams) = TEAM(1, 16);
+    void (*const two_32[3])(const LinearParams) = TEAM(2, 32);
+    void (*const three_64[3])(const LinearParams) = TEAM(3, 64);
+    void (*const one_128[3])(const LinearParams) = TEAM(1, 128);
+    // Parts of different sizes, rows that some blocks have none of, tiles that are not full, rings that turn.
+    const ProductCase small[] = {
+        {16, 128, 512, Order::kForward, kResults, 4, true},
+        {3, 72, 320, Order::kBackward, kResults, 8, false, true},
+        {13, 120, 640, Order::kShuffled, kOnward, 4},
+        {9, 96, 200, Order::kShuffled, kGated, 2, true, true, true},
+        {16, 64, 2048, Order::kBackward, kOnward, 1, true},
+        {11, 68, 192, Order::kForward, kResults, 1, false, false, false, true},
+    };
+    for (const ProductCase& shape : small) check(shape, 1, 16, one_16);
+    check({32, 256, 384, Order::kShuffled, kOnward, 2, true}, 2, 32, two_32);
+    check({20, 144, 256, Order::kBackward, kGated, 4, false, true}, 2, 32, two_32);
+    check({64, 200, 256, Order::kForward, kOnward, 2}, 3, 64, three_64);
+    check({50, 384, 192, Order::kShuffled, kGated, 1, true, true}, 3, 64, three_64);
+    check({100, 64, 256, Order::kShuffled, kResults, 2, true, true}, 1, 128, one_128);
+}
