@@ -111,7 +111,7 @@ impl Products {
         product: &mut Product<'_>,
         bench: &Bench<'_, Float8Weight>,
     ) -> Result<Choice, DeviceError> {
-        let variants = self.float8.variants(product.x.rows(), bench.weights[0]);
+        let variants = self.float8.variants(product, bench.weights[0]);
         let streams: Vec<Way> = variants.into_iter().map(Way::Stream).collect();
         let candidates =
             |scaling| self.code_candidates(product, bench.weights[0], (CANDIDATES, scaling));

@@ -103,10 +103,13 @@ impl Float8Kernels {
         })
     }
 
-    /// Ways to compute a product of so many rows by our kernel.
-    fn variants(&self, rows: usize, weight: &Float8Weight) -> Vec<Team> {
-        self.stream
-            .variants(rows, (weight.outputs, weight.padded()))
+    /// Ways to compute a product by our kernel; none where threads cannot take its results by fours.
+    fn variants(&self, product: &Product<'_>, weight: &Float8Weight) -> Vec<Team> {
+        if !product.results_are_quads() {
+            return Vec::new();
+        }
+        let shape = (weight.outputs, weight.padded());
+        self.stream.variants(product.x.rows(), shape)
     }
 }
 
@@ -139,8 +142,7 @@ impl Products {
             let way = self.float8_way(product, weight)?;
             return self.run_float8_way(product, weight, &way);
         }
-        let variants = self.float8.variants(rows, weight);
-        match variants.first().filter(|_| product.results_are_quads()) {
+        match self.float8.variants(product, weight).first() {
             Some(&variant) => self.run_float8_stream(product, weight, variant),
             None => self.run_float8_any(product, weight),
         }
@@ -181,7 +183,7 @@ impl Products {
             return Ok(choice.way);
         }
         self.tell_unforeseen(&key.0);
-        let variants = self.float8.variants(product.x.rows(), weight);
+        let variants = self.float8.variants(product, weight);
         let way = if let Some(&variant) = variants.first() {
             Way::Stream(variant)
         } else {
@@ -240,7 +242,7 @@ impl Products {
         }
         if whole < rows {
             let rest = product.rows(whole..rows);
-            let variants = self.float8.variants(rest.x.rows(), weight);
+            let variants = self.float8.variants(&rest, weight);
             let variant = variants
                 .first()
                 .ok_or_else(|| Shape::of(&rest).impossible())?;
