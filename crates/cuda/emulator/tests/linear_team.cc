@@ -20,11 +20,7 @@ void check(const ProductCase& shape, uint32_t groups, uint32_t tokens, void (*co
     p.stages = (inputs + 63) / 64;
     emulator::Grid grid{(shape.outputs + tile - 1) / tile * shape.parts, 128 * (groups + 1), kWholeRoom, shape.order};
     grid.cluster = shape.parts;
-    // Rows come from the kernel before: not a number until it has ended.
-    Matrix& rows = const_cast<Matrix&>(product.x);
-    const Matrix kept = rows;
-    std::fill(rows.elements.begin(), rows.elements.end(), __float2bfloat16(NAN));
-    grid.predecessor = [&] { rows.elements = kept.elements; };
+    grid.predecessor = product.come_late();
     emulator::launch(grid, [&] { endings[static_cast<int>(shape.ending)](p); });
     product.check(words("%ux%u", groups, tokens).c_str());
 }
