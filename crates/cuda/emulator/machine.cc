@@ -106,6 +106,8 @@ Block::~Block() { munmap(stacks_, kStack * threads_.size()); }
 void Block::begin() {
     Block& self = block();
     self.kernel_();
+    const bool must_follow = self.grid.predecessor && !self.grid.lane_waits;
+    if (must_follow && !self.running->follows) refuse("ends, maybe before the kernel before");
     const auto are_left = [](const std::vector<Copy>& copies) { return !copies.empty(); };
     const Thread& thread = *self.running;
     if (are_left(thread.copies) || std::any_of(thread.groups.begin(), thread.groups.end(), are_left)) {

@@ -83,8 +83,10 @@ struct Grid {
     uint32_t shared_bytes;
     Order order = Order::kForward;
     // What the kernel before this one does, at the latest time: when no thread of a block gets any further without it. Then
-    // a lane of every warp must wait for it. None where that one has ended.
+    // every thread must wait for it. None where that one has ended.
     std::function<void()> predecessor = nullptr;
+    // One lane may wait for its whole warp: the others have nothing to do.
+    bool lane_waits = false;
     // Blocks in a row that see each other's shared memory.
     uint32_t cluster = 1;
 };
