@@ -106,29 +106,20 @@ Block::~Block() { munmap(stacks_, kStack * threads_.size()); }
 void Block::begin() {
     Block& self = block();
     self.kernel_();
-    const bool must_follow = self.grid.predecessor && !self.grid.lane_waits;
-    if (must_follow && !self.running->follows) refuse("ends, maybe before the kernel before");
+    if (self.grid.predecessor && !self.running->follows) refuse("ends, maybe before the kernel before");
     const auto are_left = [](const std::vector<Copy>& copies) { return !copies.empty(); };
     const Thread& thread = *self.running;
     if (are_left(thread.copies) || std::any_of(thread.groups.begin(), thread.groups.end(), are_left)) {
         refuse("ends before its copies have landed");
     }
     self.running->ended = true;
-    if (--self.left_ == 0 && self.grid.predecessor) self.check_followers();
+    --self.left_;
     Cluster& cluster = *self.cluster;
     if (thread.greeted > cluster.turn) --cluster.come;
     --cluster.alive;
     cluster.look();
     self.move();
     _longjmp(self.director_, 1);
-}
-
-void Block::check_followers() const {
-    for (uint32_t first = 0; first < threads_.size(); first += kWarp) {
-        const auto lanes = threads_.begin() + first;
-        const bool follows = std::any_of(lanes, lanes + kWarp, [](const Thread& thread) { return thread.follows; });
-        if (!follows) refuse("warp %u ends, maybe before the kernel before", first / kWarp);
-    }
 }
 
 void Block::resume(Thread& thread) {

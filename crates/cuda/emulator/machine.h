@@ -85,8 +85,6 @@ struct Grid {
     // What the kernel before this one does, at the latest time: when no thread of a block gets any further without it. Then
     // every thread must wait for it. None where that one has ended.
     std::function<void()> predecessor = nullptr;
-    // One lane may wait for its whole warp: the others have nothing to do.
-    bool lane_waits = false;
     // Blocks in a row that see each other's shared memory.
     uint32_t cluster = 1;
 };
@@ -176,7 +174,6 @@ private:
     bool moved_ = false;
 
     void resume(Thread& thread);
-    void check_followers() const;
     void shuffle();
     bool is_asleep(uint32_t thread) const { return thread / kWarp == asleep_; }
     // Lets another warp sleep, maybe; true when the last one has something to do.

@@ -77,19 +77,24 @@ struct Few {
         }
     };
 
-    // One thread keeps the ring full.
+    // One thread of a warp keeps the ring full.
     static __device__ void produce(const LinearParams& p, uint8_t* ring, Rest* rest, uint32_t tiles) {
-        expect_map(&p.weight);
-        expect_map(&p.x);
+        const bool leads = threadIdx.x % 32 == 0;
         const uint32_t count = (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x * p.stages;
         const uint32_t early = min(count, static_cast<uint32_t>(kStages));
         Course course, again;
+        if (leads) {
+            expect_map(&p.weight);
+            expect_map(&p.x);
 #pragma unroll 1
-        for (uint32_t i = 0; i < early; ++i, course.advance(p.stages)) {
-            fetch_weights(p, ring + i * kBytes, &rest->full[i], course.tile, course.stage);
+            for (uint32_t i = 0; i < early; ++i, course.advance(p.stages)) {
+                fetch_weights(p, ring + i * kBytes, &rest->full[i], course.tile, course.stage);
+            }
+            if (early == count) let_successor_begin();
         }
-        if (early == count) let_successor_begin();
+        __syncwarp();
         wait_for_predecessor();
+        if (!leads) return;
 #pragma unroll 1
         for (uint32_t i = 0; i < early; ++i, again.advance(p.stages)) {
             fetch_rows(p, ring + i * kBytes, &rest->full[i], again.stage);
@@ -203,7 +208,7 @@ struct Few {
         if (threadIdx.x < 32 * kWarps) {
             consume(p, shared, rest, tiles);
         } else if (threadIdx.x < 32 * (kWarps + 1)) {
-            if (threadIdx.x % 32 == 0) produce(p, shared, rest, tiles);
+            produce(p, shared, rest, tiles);
         } else {
             wait_for_predecessor();
             if (kEnding != Ending::kOnward && p.squares) {

@@ -24,6 +24,11 @@ inline void wait_for_cluster() {
     emulator::block().wait({"its cluster, turn", turn}, [&cluster, turn] { return cluster.turn >= turn; });
 }
 
+inline void meet_cluster() {
+    greet_cluster();
+    wait_for_cluster();
+}
+
 constexpr uint32_t kRankShift = 24;
 
 inline uint32_t address_in(uint32_t rank, uint32_t address) { return (rank + 1) << kRankShift | address; }
@@ -39,12 +44,4 @@ inline uint8_t* place_there(uint32_t address, uint32_t bytes) {
 
 inline void store_there(uint32_t address, float value) {
     memcpy(emulator::place_there(address, sizeof value), &value, sizeof value);
-}
-
-inline void arrive_there(uint32_t address) {
-    reinterpret_cast<Barrier*>(emulator::place_there(address, sizeof(Barrier)))->arrive();
-}
-
-inline void wait_for_arrivals(uint32_t address, uint32_t parity) {
-    reinterpret_cast<const Barrier*>(emulator::at_shared(address, sizeof(Barrier), sizeof(Barrier)))->wait(parity);
 }

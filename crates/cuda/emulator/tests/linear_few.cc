@@ -22,7 +22,6 @@ void check(const ProductCase& shape, uint32_t groups, uint32_t blocks, void (*co
     p.stages = (all + slices - 1) / slices;
     emulator::Grid grid{blocks, kThreads, kMostRoom, shape.order};
     grid.predecessor = product.come_late();
-    grid.lane_waits = true;
     emulator::launch(grid, [&] { endings[static_cast<int>(shape.ending)](p); });
     product.check(words("%u groups", groups).c_str());
 }

@@ -21,7 +21,6 @@ void check(const ProductCase& shape, uint32_t groups, uint32_t tokens, void (*co
     emulator::Grid grid{(shape.outputs + tile - 1) / tile * shape.parts, 128 * (groups + 1), kWholeRoom, shape.order};
     grid.cluster = shape.parts;
     grid.predecessor = product.come_late();
-    grid.lane_waits = true;
     emulator::launch(grid, [&] { endings[static_cast<int>(shape.ending)](p); });
     product.check(words("%ux%u", groups, tokens).c_str());
 }

@@ -19,6 +19,12 @@ __device__ __forceinline__ uint32_t cluster_size() {
 __device__ __forceinline__ void greet_cluster() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
 __device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
+// All threads of all blocks that have not ended meet, and see what the others stored in their blocks before.
+__device__ __forceinline__ void meet_cluster() {
+    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+    wait_for_cluster();
+}
+
 // Where this place in shared memory lies in another block.
 __device__ __forceinline__ uint32_t address_in(uint32_t rank, uint32_t address) {
     uint32_t there;
@@ -28,23 +34,4 @@ __device__ __forceinline__ uint32_t address_in(uint32_t rank, uint32_t address) 
 
 __device__ __forceinline__ void store_there(uint32_t address, float value) {
     asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
-}
-
-// An arrival at a barrier of another block, which sees what was written there before.
-__device__ __forceinline__ void arrive_there(uint32_t address) {
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(address) : "memory");
-}
-
-// Waits for arrivals from other blocks.
-__device__ __forceinline__ void wait_for_arrivals(uint32_t address, uint32_t parity) {
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-        "@done bra ready;\n"
-        "bra again;\n"
-        "ready:\n"
-        "}\n" ::"r"(address),
-        "r"(parity)
-        : "memory");
 }

@@ -44,8 +44,6 @@ struct TeamOf {
         Barrier empty[kStages];
         // Opens when the factors are there that rows of x lack.
         Barrier found;
-        // Opens when the other blocks of the cluster have sent their sums.
-        Barrier received;
         float factors[kTokens];
     };
     static_assert(sizeof(Barriers) <= 1024, "fits");
@@ -91,7 +89,6 @@ struct TeamOf {
                 barriers->empty[i].init(kConsumers / Kind::kThreadsToRelease);
             }
             barriers->found.init(kFactorWarps);
-            barriers->received.init(max(parts - 1, 1u) * (kConsumers / 32));
             publish_barriers();
         }
         if (threadIdx.x == kConsumers) {
@@ -109,7 +106,7 @@ struct TeamOf {
                     find_factors<kFactorWarps>(p, barriers->factors, warp - 1, part, parts);
                 }
                 if (threadIdx.x % 32 == 0) barriers->found.arrive();
-            } else if (threadIdx.x == kConsumers) {
+            } else {
                 produce();
             }
         } else {
@@ -138,12 +135,17 @@ private:
         }
     }
 
-    // One thread keeps the ring full.
+    // One thread of a warp keeps the ring full.
     __device__ void produce() const {
+        const bool leads = threadIdx.x % 32 == 0;
         const uint32_t count = end - begin, early = min(count, stages);
+        if (leads) {
 #pragma unroll 1
-        for (uint32_t i = 0; i < early; ++i) fetch_weights(i, begin + i);
+            for (uint32_t i = 0; i < early; ++i) fetch_weights(i, begin + i);
+        }
+        __syncwarp();
         wait_for_predecessor();
+        if (!leads) return;
 #pragma unroll 1
         for (uint32_t i = 0; i < early; ++i) fetch_x(i, begin + i);
         Place place;
@@ -170,9 +172,6 @@ private:
                 store_there(place + 32, sums[i + 2]);
             }
         }
-        __syncwarp();
-        if (lane < parts && lane != part) arrive_there(address_in(lane, shared_address(&barriers->received)));
-        if (parts > 1) greet_cluster();
     }
 
     __device__ void consume() const {
@@ -189,13 +188,15 @@ private:
         // Nothing is on its way any more, but other warpgroups may still read the stages.
         meet(1, kConsumers);
         send(sums);
-        meet(1, kConsumers);
-        if (parts > 1) wait_for_arrivals(shared_address(&barriers->received), 0);
+        if (parts > 1) {
+            // Threads that fetched or found factors have ended, or are about to.
+            meet_cluster();
+        } else {
+            meet(1, kConsumers);
+        }
         const bool late = !kEndsLayer && p.squares;
         if (late) barriers->found.wait(0);
         rows.run(tile_sums, late ? barriers->factors : nullptr, ahead);
-        // Nobody ends while others send; they have long said that they are done.
-        if (parts > 1) wait_for_cluster();
     }
 };
 
