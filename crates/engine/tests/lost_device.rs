@@ -120,7 +120,6 @@ fn scheduler() -> SchedulerConfig {
         pages: 256,
         page_size: PageSize::ONE,
         max_rows: 4,
-        max_queued: usize::MAX,
         context_length: CONTEXT as u32,
         chunk: 16,
         max_prefill_tokens: 32,

@@ -16,7 +16,6 @@ fn config(run_ahead: usize) -> EngineConfig {
             pages: 512,
             page_size: PageSize::ONE,
             max_rows: 8,
-            max_queued: usize::MAX,
             context_length: 256,
             chunk: 32,
             max_prefill_tokens: 64,

@@ -36,7 +36,6 @@ fn start(
         pages: 4 * CONTEXT as u32,
         page_size: PageSize::ONE,
         max_rows: 40,
-        max_queued: usize::MAX,
         context_length: CONTEXT as u32,
         chunk,
         max_prefill_tokens: 256,

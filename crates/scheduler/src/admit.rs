@@ -42,10 +42,6 @@ impl Scheduler {
                 limit,
             });
         }
-        if self.queue.len() >= self.config.max_queued {
-            let (waiting, limit) = (self.queue.len(), self.config.max_queued);
-            return Err(Rejected::QueueFull { waiting, limit });
-        }
         let id = SequenceId(self.counters.admitted);
         self.counters.admitted += 1;
         self.queue.push(Sequence::new(id, new, max_new_tokens));

@@ -13,8 +13,6 @@ pub struct SchedulerConfig {
     pub page_size: PageSize,
     /// Sequences that may run at once; rows `1..=max_rows` are handed out.
     pub max_rows: u32,
-    /// Sequences that may wait; `usize::MAX` for no limit.
-    pub max_queued: usize,
     /// Tokens the model can attend to.
     pub context_length: u32,
     /// Most prompt tokens of one step; a longer prompt is split. `u32::MAX` never splits.

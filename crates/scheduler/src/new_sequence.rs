@@ -71,12 +71,4 @@ pub enum Rejected {
         /// Tokens one sequence may have.
         limit: u32,
     },
-    /// Too many sequences wait already.
-    #[error("the request queue is full: {waiting} sequences wait, the limit is {limit}")]
-    QueueFull {
-        /// Sequences waiting.
-        waiting: usize,
-        /// Sequences that may wait.
-        limit: usize,
-    },
 }

@@ -44,7 +44,6 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         page_size,
         max_rows: resolver.rows(context_length)?,
         // whoever was let in by the engine may wait
-        max_queued: usize::MAX,
         context_length,
         chunk,
         max_prefill_tokens,

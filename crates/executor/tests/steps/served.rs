@@ -60,7 +60,6 @@ impl Served {
             pages: 4 * CONTEXT as u32,
             page_size: PageSize::ONE,
             max_rows: ROWS,
-            max_queued: usize::MAX,
             context_length: CONTEXT as u32,
             chunk,
             max_prefill_tokens: chunk,

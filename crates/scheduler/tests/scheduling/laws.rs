@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kv::PageSize;
 use sampling::{Abort, FinishReason, SamplingOptions, SamplingParams, StopRules};
-use scheduler::{Event, NewSequence, Rejected, Row, RowInput, Scheduler, SchedulerConfig};
+use scheduler::{Event, NewSequence, Row, RowInput, Scheduler, SchedulerConfig};
 
 use crate::{
     device::VOCABULARY,
@@ -143,25 +143,6 @@ fn without_a_length_a_sequence_may_fill_the_context() {
     let (_, progress) = served.drain();
     assert_eq!(progress.last().unwrap().finish, Some(FinishReason::Length));
     assert_eq!(progress.last().unwrap().output_tokens, 14);
-}
-
-#[test]
-fn a_full_queue_refuses_and_says_so() {
-    let mut scheduler = Scheduler::new(SchedulerConfig {
-        max_queued: 2,
-        ..config()
-    });
-    for number in 0..2 {
-        scheduler.admit(sequence(prompt(number, 3), 1)).unwrap();
-    }
-    let refused = scheduler.admit(sequence(prompt(3, 3), 1));
-    assert_eq!(
-        refused,
-        Err(Rejected::QueueFull {
-            waiting: 2,
-            limit: 2
-        })
-    );
 }
 
 #[test]

@@ -11,8 +11,8 @@ use sampling::{
     Abort, FinishReason, LogProbRequest, SamplingOptions, SamplingParams, StopRules, TokenLogProbs,
 };
 use scheduler::{
-    Constraint, Mix, NewSequence, Order, Progress, Rejected, Reuse, Scheduler, SchedulerConfig,
-    SequenceId, StepPlan,
+    Constraint, Mix, NewSequence, Order, Progress, Reuse, Scheduler, SchedulerConfig, SequenceId,
+    StepPlan,
 };
 
 use crate::{
@@ -164,20 +164,16 @@ impl World {
 
     fn admit(&mut self) {
         let new = self.any_sequence();
-        match self.scheduler.admit(new.clone()) {
-            Ok(id) => {
-                let asked = Asked {
-                    new,
-                    tokens: Vec::new(),
-                    log_probs: Vec::new(),
-                    prompt_log_probs: Vec::new(),
-                    finish: None,
-                    retractions: 0,
-                };
-                assert!(self.asked.insert(id, asked).is_none());
-            }
-            Err(rejected) => assert!(matches!(rejected, Rejected::QueueFull { .. })),
-        }
+        let id = self.scheduler.admit(new.clone()).expect("fits");
+        let asked = Asked {
+            new,
+            tokens: Vec::new(),
+            log_probs: Vec::new(),
+            prompt_log_probs: Vec::new(),
+            finish: None,
+            retractions: 0,
+        };
+        assert!(self.asked.insert(id, asked).is_none());
     }
 
     fn cancel(&mut self) {
@@ -297,7 +293,6 @@ fn any_config(random: &mut Random, run_ahead: u32) -> SchedulerConfig {
         pages: (tokens / page_size).max(2),
         page_size: PageSize::new(page_size).expect("not 0"),
         max_rows: 1 + random.below(12) as u32,
-        max_queued: random.pick(&[3, usize::MAX]),
         context_length: 4096,
         chunk: random.pick(&[1, 5, 16, 64, u32::MAX]),
         max_prefill_tokens: random.pick(&[8, 32, 128]),

@@ -16,7 +16,6 @@ pub(crate) fn config() -> SchedulerConfig {
         pages: 1000,
         page_size: PageSize::ONE,
         max_rows: 8,
-        max_queued: usize::MAX,
         context_length: 1000,
         chunk: 256,
         max_prefill_tokens: 1000,

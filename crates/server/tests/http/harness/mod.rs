@@ -177,7 +177,6 @@ fn engine_config() -> EngineConfig {
             pages: 4096,
             page_size: PageSize::ONE,
             max_rows: 16,
-            max_queued: usize::MAX,
             context_length: 512,
             chunk: 64,
             max_prefill_tokens: 128,
