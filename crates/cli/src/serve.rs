@@ -59,8 +59,8 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     }
     let front = Front::of(parsed).map_err(Failure::Config)?;
     tracing::info!("server_args=ServerArgs{}", echo(args, &local));
-    if let Err(error) = open_files::raise_limit() {
-        tracing::warn!("the limit of open files stays as it is: {error}");
+    if let Err(error) = open_files::make_room() {
+        tracing::warn!("there is room for fewer open files than wanted: {error}");
     }
     let started = start(args, &local, env).map_err(Failure::Config)?;
     let mut config = server_config(args, env, &local, &started, front);

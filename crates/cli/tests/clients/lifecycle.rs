@@ -36,6 +36,19 @@ fn a_stop_signal_lets_streams_end_and_refuses_new_work() {
 }
 
 #[test]
+fn no_connection_waits_for_a_larger_table_of_files() {
+    let server = Server::tiny(&[]);
+    let after = |file: &str, key: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{}/{file}", server.id())).unwrap();
+        let rest = text.lines().find_map(|line| line.strip_prefix(key));
+        let word = rest.unwrap().split_whitespace().next().unwrap().to_owned();
+        word.parse::<u64>().unwrap()
+    };
+    let allowed = after("limits", "Max open files");
+    assert!(after("status", "FDSize:") >= allowed.min(65_535));
+}
+
+#[test]
 fn a_second_stop_signal_does_not_wait() {
     for signal in [Signal::Terminate, Signal::Interrupt] {
         let mut server = Server::tiny(&[]);

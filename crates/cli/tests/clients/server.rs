@@ -147,12 +147,17 @@ impl Server {
         }
     }
 
+    /// Of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let name = match signal {
             Signal::Terminate => "-TERM",
             Signal::Interrupt => "-INT",
         };
-        let process = self.child.id().to_string();
+        let process = self.id().to_string();
         let told = Command::new("kill").args([name, &process]).status();
         assert!(told.unwrap().success());
     }
