@@ -83,8 +83,11 @@ fn serve(config: ServerConfig, started: Started, parsers: &Parsers) -> anyhow::R
         reasoning: parsers.reasoning,
         tools: parsers.tools,
     });
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        // Long prompts are parsed and encoded here; more threads than cores would only take turns with the engine.
+        .max_blocking_threads(cores)
         .build()?;
     match runtime.block_on(server::run(config, started.engine, text))? {
         Stopped::Drained => started.thread.stop().context("the engine broke"),

@@ -38,14 +38,20 @@ fn a_stop_signal_lets_streams_end_and_refuses_new_work() {
 #[test]
 fn no_connection_waits_for_a_larger_table_of_files() {
     let server = Server::tiny(&[]);
-    let after = |file: &str, key: &str| {
-        let text = std::fs::read_to_string(format!("/proc/{}/{file}", server.id())).unwrap();
-        let rest = text.lines().find_map(|line| line.strip_prefix(key));
-        let word = rest.unwrap().split_whitespace().next().unwrap().to_owned();
-        word.parse::<u64>().unwrap()
-    };
-    let allowed = after("limits", "Max open files");
-    assert!(after("status", "FDSize:") >= allowed.min(65_535));
+    let allowed = server.told("limits", "Max open files");
+    assert!(server.told("status", "FDSize:") >= allowed.min(65_535));
+}
+
+#[test]
+fn many_large_requests_do_not_crowd_out_the_engine() {
+    let server = Server::tiny(&[]);
+    let before = server.told("status", "Threads:");
+    // Too much to be read in passing, and too long to be served.
+    let body = json!({"input_ids": vec![1; 300_000]});
+    assert_eq!(server.ask_at_once(24, "/generate", &body), [400; 24]);
+    let cores = std::thread::available_parallelism().unwrap().get() as u64;
+    let after = server.told("status", "Threads:");
+    assert!(after <= before + cores, "{after} threads, {before} before");
 }
 
 #[test]

@@ -147,9 +147,26 @@ impl Server {
         }
     }
 
-    /// Of the process.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+    /// A number that the kernel tells of the process.
+    pub(crate) fn told(&self, file: &str, key: &str) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap();
+        let rest = text.lines().find_map(|line| line.strip_prefix(key));
+        rest.unwrap()
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap()
+    }
+
+    /// The statuses of requests with this body, all sent before an answer is read.
+    pub(crate) fn ask_at_once(&self, times: usize, path: &str, body: &Value) -> Vec<u16> {
+        let body = body.to_string();
+        let answers: Vec<_> = (0..times).map(|_| self.send("POST", path, &body)).collect();
+        answers
+            .into_iter()
+            .map(|mut answer| status(&mut answer))
+            .collect()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -157,7 +174,7 @@ impl Server {
             Signal::Terminate => "-TERM",
             Signal::Interrupt => "-INT",
         };
-        let process = self.id().to_string();
+        let process = self.child.id().to_string();
         let told = Command::new("kill").args([name, &process]).status();
         assert!(told.unwrap().success());
     }
