@@ -120,6 +120,8 @@ fn run(given: &Parsed, surroundings: &mut Surroundings<'_>) -> Result<u8, Servin
             "there are no questions to ask".to_owned(),
         ));
     }
+    // Requests that find no room fail, and are told of.
+    let _ = crate::open_files::make_room();
     let mut client = Client::start(manner(given, surroundings)?, 1, USUAL_TIME_LIMIT)
         .map_err(ServingError::Client)?;
     let load = Load {

@@ -11,6 +11,7 @@ pub mod layout;
 pub mod load;
 pub mod measure;
 pub mod one_batch;
+pub mod open_files;
 mod os;
 pub mod pace;
 pub mod page;

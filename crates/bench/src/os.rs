@@ -1,7 +1,7 @@
 //! The few calls to the operating system that the standard library does not offer.
 #![expect(
     unsafe_code,
-    reason = "socket stamps, resource limits and timer slack have no safe wrapper here"
+    reason = "socket stamps, use of resources and timer slack have no safe wrapper here"
 )]
 
 use std::io;
@@ -87,28 +87,6 @@ fn stamp_of(control: &[u8]) -> Option<Duration> {
         u64::try_from(number(16)?).ok()?,
         u32::try_from(number(24)?).ok()?,
     ))
-}
-
-/// Raises the soft limit of open files to `target`, or to the hard limit below it.
-pub(crate) fn raise_file_limit(target: u64) -> io::Result<()> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the limit is a plain value that outlives both calls.
-    unsafe {
-        checked(libc::getrlimit(libc::RLIMIT_NOFILE, from_mut(&mut limit)) as isize)?;
-        if limit.rlim_cur >= target {
-            return Ok(());
-        }
-        let short = limit.rlim_max < target;
-        limit.rlim_cur = target.min(limit.rlim_max);
-        checked(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) as isize)?;
-        if short {
-            return Err(io::Error::other("current limit exceeds maximum limit"));
-        }
-    }
-    Ok(())
 }
 
 /// What this process has used so far.

@@ -14,7 +14,6 @@ use crate::env::Env;
 use crate::failure::Failure;
 use crate::language::gguf_text;
 use crate::obtain::{Wanted, obtain};
-use crate::open_files;
 use crate::print::print;
 
 const HELP: &str = "usage: peregrine bench COMMAND [options]\n\ncommands:\n  serving    put a load on a server \
@@ -47,8 +46,6 @@ pub(crate) fn run(words: &[String], env: &Env) -> Result<(), Failure> {
 }
 
 fn measure(command: Command, words: &[String], env: &Env) -> Result<(), Failure> {
-    // What is missing of the limit, the command itself says.
-    let _ = open_files::make_room();
     let tokenizers = |name: &str| vocabulary(name, env);
     let mut surroundings = Surroundings {
         openai_api_key: env.openai_api_key.clone(),

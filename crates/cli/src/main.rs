@@ -15,7 +15,6 @@ mod language;
 mod launch;
 mod logging;
 mod obtain;
-mod open_files;
 mod opened;
 mod parsers;
 mod print;

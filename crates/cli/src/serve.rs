@@ -13,7 +13,6 @@ use crate::failure::Failure;
 use crate::launch::{ConfigError, table};
 use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
-use crate::open_files;
 use crate::opened::Opened;
 use crate::parsers::Parsers;
 use crate::print::print;
@@ -59,7 +58,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     }
     let front = Front::of(parsed).map_err(Failure::Config)?;
     tracing::info!("server_args=ServerArgs{}", echo(args, &local));
-    if let Err(error) = open_files::make_room() {
+    if let Err(error) = bench::open_files::make_room() {
         tracing::warn!("there is room for fewer open files than wanted: {error}");
     }
     let started = start(args, &local, env).map_err(Failure::Config)?;

@@ -5,6 +5,7 @@ use super::options::{Imitated, Options};
 use super::surroundings::Surroundings;
 use crate::client::{Backend, Control, ControlError, Family, Trust, Url};
 use crate::dataset::Dataset;
+use crate::open_files;
 use crate::random::Streams;
 use crate::vocabulary::Vocabulary;
 use flags::Value as Flag;
@@ -47,8 +48,14 @@ pub(super) fn prepare(
         let echo = format!("benchmark_args={}", options.echo());
         surroundings.say(&echo);
     }
-    if let Err(error) = crate::os::raise_file_limit(65535) {
-        surroundings.say(&format!("Fail to set RLIMIT_NOFILE: {error}"));
+    let failure = match open_files::make_room() {
+        Ok(files) if files < open_files::WANTED => {
+            Some("current limit exceeds maximum limit".to_owned())
+        }
+        made => made.err().map(|error| error.to_string()),
+    };
+    if let Some(failure) = failure {
+        surroundings.say(&format!("Fail to set RLIMIT_NOFILE: {failure}"));
     }
     let mut streams = Streams::seeded(options.seed()?);
     let extra_body = extra_body(options, backend, surroundings)?;

@@ -43,7 +43,6 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         pages: 0,
         page_size,
         max_rows: resolver.rows(context_length)?,
-        // whoever was let in by the engine may wait
         context_length,
         chunk,
         max_prefill_tokens,

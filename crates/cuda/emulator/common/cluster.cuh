@@ -1,6 +1,6 @@
 // Blocks of a cluster: a place in another block's shared memory is its number and the address there.
 #pragma once
-#include "barrier.cuh"
+#include "builtins.h"
 
 inline uint32_t cluster_size() { return emulator::block().grid.cluster; }
 inline uint32_t cluster_rank() { return emulator::block().index.x % cluster_size(); }
@@ -33,15 +33,8 @@ constexpr uint32_t kRankShift = 24;
 
 inline uint32_t address_in(uint32_t rank, uint32_t address) { return (rank + 1) << kRankShift | address; }
 
-namespace emulator {
-
-inline uint8_t* place_there(uint32_t address, uint32_t bytes) {
-    if (address >> kRankShift == 0) refuse("writes to %u, which is in no other block", address);
-    return at_shared_of((address >> kRankShift) - 1, address & ((1u << kRankShift) - 1), bytes, bytes);
-}
-
-}  // namespace emulator
-
 inline void store_there(uint32_t address, float value) {
-    memcpy(emulator::place_there(address, sizeof value), &value, sizeof value);
+    if (address >> kRankShift == 0) emulator::refuse("writes to %u, which is in no other block", address);
+    const uint32_t rank = (address >> kRankShift) - 1, within = address & ((1u << kRankShift) - 1);
+    memcpy(emulator::at_shared_of(rank, within, sizeof value, sizeof value), &value, sizeof value);
 }

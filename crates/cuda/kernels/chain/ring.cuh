@@ -1,6 +1,7 @@
 // The ring that weights, keys and values pass through on their way to the warps that compute.
 #pragma once
 #include "../common/order.cuh"
+#include "../common/ring_place.cuh"
 #include "link.cuh"
 
 constexpr int kWarps = 8;
@@ -34,18 +35,8 @@ struct ChainRing {
     Barrier* empty;
     uint32_t count;
 
-    // A place in the ring; parities of those who fill it are one turn ahead.
-    struct Place {
-        uint32_t stage;
-        uint32_t parity;
-
-        __device__ __forceinline__ void advance(uint32_t count) {
-            if (++stage == count) {
-                stage = 0;
-                parity ^= 1;
-            }
-        }
-    };
+    // Parities of those who fill it are one turn ahead.
+    using Place = ::Place;
 
     __device__ __forceinline__ uint8_t* at(const Place& place) const { return stages + place.stage * kStageBytes; }
 };

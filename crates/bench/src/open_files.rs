@@ -1,21 +1,26 @@
-//! How many files, and so connections, this process may have open.
+//! How many files, and so connections, this process may have open; servers ask for it too.
+#![expect(
+    unsafe_code,
+    reason = "limits and numbers of descriptors are the C library's to choose"
+)]
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-/// As many as SGLang's server asks for.
-const WANTED: u64 = 65_535;
+/// As many as SGLang's server and its clients ask for.
+pub const WANTED: u64 = 65_535;
 
-/// Raises the limit towards what is wanted, as far as the system lets us, and makes room for so many. Best called before
-/// there are threads.
-pub(crate) fn make_room() -> io::Result<()> {
-    let limit = raise_limit()?.min(WANTED);
-    grow_table(limit)
+/// Raises the limit towards what is wanted, as far as the system lets us, and makes room for so many, which are returned. Best
+/// called before there are threads.
+pub fn make_room() -> io::Result<u64> {
+    let files = raise_limit()?.min(WANTED);
+    // Without it the table grows when it must, and that only takes longer.
+    let _ = grow_table(files);
+    Ok(files)
 }
 
 /// The limit is never lowered.
-#[expect(unsafe_code, reason = "limits are the C library's to change")]
 fn raise_limit() -> io::Result<u64> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -40,10 +45,6 @@ fn raise_limit() -> io::Result<u64> {
 /// Linux makes a table of open files larger once a file does not fit, at 64 or 256 of them and at twice as many each time. With
 /// threads it waits for all processors first: for 10 to 30 ms nobody who connects is heard. One file with a high number
 /// makes all of the table now.
-#[expect(
-    unsafe_code,
-    reason = "a descriptor's number is the C library's to choose"
-)]
 fn grow_table(files: u64) -> io::Result<()> {
     let highest = libc::c_int::try_from(files.saturating_sub(1)).unwrap_or(libc::c_int::MAX);
     let any = File::open("/")?;
