@@ -76,7 +76,7 @@ for word in "$@"; do
     sanitize) sanitize ;;
     loading) loading ;;
     profile) profile ;;
-    small | attention | decode | products | firsts | few | layers | kernels | prompts) prove "$word" 70 "$word" ;;
+    small | attention | decode | products | firsts | few | mix | layers | kernels | prompts) prove "$word" 70 "$word" ;;
     ways) prove ways 40 --library-products ways ;;
     fp8) prove fp8 120 fp8-conformance fp8 ;;
     fp8-layers | fp8-kernels) prove "$word" 40 --narrow "$word" ;;
@@ -90,7 +90,7 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine firsts few layers prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs gates goldens transformers memcheck memcheck-fp8 memcheck-gates racecheck racecheck-fp8 races summary; do
+for log in machine firsts few mix layers prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs gates goldens transformers memcheck memcheck-fp8 memcheck-gates racecheck racecheck-fp8 races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done
 [ -s "$logs/summary" ] && ! grep -qv "exit   0," "$logs/summary"

@@ -9,6 +9,8 @@ struct Bf16Weights {
     static constexpr int kInputs = kSlice;
     // One thread of a warpgroup says for all that a stage may be used again.
     static constexpr int kThreadsToRelease = 128;
+    // Rows that may be the first factor: as many as a warpgroup has sums of.
+    static constexpr int kRowsFirst = 64;
 
     template <int kGroups, bool kGated>
     static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
@@ -34,8 +36,9 @@ struct Bf16Weights {
             begin_products();
 #pragma unroll
             for (int step = 0; step < kSlice / 16; ++step) {
-                multiply_shared<Team::kRows>(sums, moved(weights, step * 32), moved(x, step * 32),
-                                             stage != team.begin || step != 0);
+                const uint64_t a = moved(Team::kRowsFirst ? x : weights, step * 32);
+                const uint64_t b = moved(Team::kRowsFirst ? weights : x, step * 32);
+                multiply_shared<Team::kRows>(sums, a, b, stage != team.begin || step != 0);
             }
             commit_products();
             // The stage before is done when at most this one is not.

@@ -33,8 +33,10 @@ constexpr uint32_t kRankShift = 24;
 
 inline uint32_t address_in(uint32_t rank, uint32_t address) { return (rank + 1) << kRankShift | address; }
 
-inline void store_there(uint32_t address, float value) {
+template <class... Floats>
+inline void store_there(uint32_t address, Floats... values) {
     if (address >> kRankShift == 0) emulator::refuse("writes to %u, which is in no other block", address);
     const uint32_t rank = (address >> kRankShift) - 1, within = address & ((1u << kRankShift) - 1);
-    memcpy(emulator::at_shared_of(rank, within, sizeof value, sizeof value), &value, sizeof value);
+    const float all[] = {values...};
+    memcpy(emulator::at_shared_of(rank, within, sizeof all, sizeof all), all, sizeof all);
 }

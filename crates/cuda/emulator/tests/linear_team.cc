@@ -49,6 +49,9 @@ int main() {
     check({32, 256, 384, Order::kShuffled, kOnward, 2, true}, 2, 32, two_32);
     check({20, 144, 256, Order::kBackward, kGated, 4, false, true}, 2, 32, two_32);
     check({64, 200, 256, Order::kForward, kOnward, 2}, 3, 64, three_64);
+    check({37, 136, 320, Order::kBackward, kResults, 4, true}, 3, 64, three_64);
     check({50, 384, 192, Order::kShuffled, kGated, 1, true, true}, 3, 64, three_64);
+    check({64, 208, 128, Order::kForward, kGated, 1, false, false, true}, 3, 64, three_64);
+    check({40, 192, 256, Order::kBackward, kGated, 2, false, true}, 3, 64, three_64);
     check({100, 64, 256, Order::kShuffled, kResults, 2, true, true}, 1, 128, one_128);
 }

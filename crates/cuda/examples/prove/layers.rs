@@ -1,11 +1,12 @@
 //! Decode steps of whole models without sampling: every op of every layer in one graph, against the time that reading
 //! the weights and the cache takes.
 
+mod dims;
 mod replay;
 
 use cuda::CudaDevice;
 use ops::{
-    Activation, Device as _, Form, GatedLinear, HeadNorm, Heads, Inputs, KvCache, LateNorm, Linear,
+    Activation, Device as _, Form, GatedLinear, HeadNorm, Inputs, KvCache, LateNorm, Linear,
     LinearAddNorm, NormState, OpError, RaggedBatch, RopeAttend, RopeStoreKv, Weight, WeightFormat,
 };
 use tensor::DType;
@@ -13,53 +14,11 @@ use tensor::DType;
 use crate::bench::{MEMORY, Matrix, TENSOR, repeated, time, weight};
 use crate::trace;
 
+use dims::{Dims, MODELS};
+
 pub(crate) use replay::{narrow_small, replay_as_they_run, replays_small};
 
 const PAGE: usize = 64;
-
-/// Dimensions of a model.
-struct Dims {
-    name: &'static str,
-    hidden: usize,
-    inner: usize,
-    heads: Heads,
-    /// Layers in the model; fewer are measured.
-    layers: usize,
-    vocabulary: usize,
-    norms: bool,
-    bias: bool,
-}
-
-const MODELS: [Dims; 2] = [
-    Dims {
-        name: "Qwen3-8B",
-        hidden: 4096,
-        inner: 12288,
-        heads: Heads {
-            query: 32,
-            kv: 8,
-            dim: 128,
-        },
-        layers: 36,
-        vocabulary: 151_936,
-        norms: true,
-        bias: false,
-    },
-    Dims {
-        name: "R1-Distill-1.5B",
-        hidden: 1536,
-        inner: 8960,
-        heads: Heads {
-            query: 12,
-            kv: 2,
-            dim: 128,
-        },
-        layers: 28,
-        vocabulary: 151_936,
-        norms: false,
-        bias: true,
-    },
-];
 
 const MEASURED: usize = 6;
 const EPS: f32 = 1e-6;
@@ -134,18 +93,14 @@ struct Step {
 }
 
 impl Step {
-    /// Sequences of one length, each with so many new tokens at its end.
-    fn new(
-        device: &CudaDevice,
-        dims: &Dims,
-        (sequences, length): (usize, usize),
-        new: usize,
-    ) -> Self {
-        let (pages, rows) = (length.div_ceil(PAGE), sequences * new);
+    /// Sequences of these lengths, each with so many new tokens at its end.
+    fn new(device: &CudaDevice, dims: &Dims, lengths: &[usize], new: usize) -> Self {
+        let (sequences, longest) = (lengths.len(), longest(lengths));
+        let (pages, rows) = (longest.div_ceil(PAGE), sequences * new);
         let count: Vec<u32> = (0..=sequences as u32).collect();
         let starts: Vec<u32> = count.iter().map(|&row| row * new as u32).collect();
         let words = |values: &[u32]| Matrix::ints(device, values);
-        let position = |token: usize| length - new + token % new;
+        let position = |token: usize| lengths[token / new] - new + token % new;
         let positions: Vec<u32> = (0..rows).map(|token| position(token) as u32).collect();
         let slots: Vec<u32> = (0..rows)
             .map(|token| (token / new * pages * PAGE + position(token)) as u32)
@@ -156,17 +111,22 @@ impl Step {
         Self {
             batch: [
                 words(&starts),
-                words(&vec![length as u32; sequences]),
+                words(
+                    &lengths
+                        .iter()
+                        .map(|&length| length as u32)
+                        .collect::<Vec<_>>(),
+                ),
                 words(&count[..sequences]),
                 Matrix::int_matrix(device, sequences, pages, &table),
             ],
             new,
             table: Matrix::floats(
                 device,
-                length,
+                longest,
                 heads.dim,
                 DType::F32,
-                &repeated(length * heads.dim, 1),
+                &repeated(longest * heads.dim, 1),
             ),
             positions: words(&positions),
             slots: words(&slots),
@@ -297,9 +257,23 @@ fn inputs(state: NormState, squares: &Matrix, width: usize) -> Inputs<'_> {
     })
 }
 
+fn longest(lengths: &[usize]) -> usize {
+    lengths.iter().copied().max().unwrap_or(0)
+}
+
+/// So many sequences of half a length to one and a half of it, in no order.
+fn mixed(sequences: usize, length: usize) -> Vec<usize> {
+    let place = |i: usize| i * 37 % sequences;
+    (0..sequences)
+        .map(|i| length / 2 + length * place(i) / (sequences - 1))
+        .collect()
+}
+
 /// Rows and lengths of steps.
 const FEW: [(usize, usize); 5] = [(1, 1088), (1, 16384), (2, 1088), (4, 1088), (8, 1088)];
 const MANY: [(usize, usize); 4] = [(16, 1088), (32, 1088), (64, 1536), (256, 1536)];
+/// Sequences of mixed lengths, and the mean of those.
+const MIXED: [(usize, usize); 3] = [(8, 1088), (16, 1088), (64, 1536)];
 /// Prompts, their lengths and new tokens.
 const PROMPTS: [(usize, usize, usize); 3] = [(8, 1024, 1024), (1, 1024, 1024), (4, 4096, 2048)];
 
@@ -312,12 +286,24 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     measure_all(device, &[&FEW[..], &MANY].concat())
 }
 
+/// Steps of sequences of mixed lengths.
+pub(crate) fn mix(device: &CudaDevice) -> bool {
+    for dims in &MODELS {
+        let layers = dims.layers(device);
+        for (rows, length) in MIXED {
+            print!("mixed ");
+            measure(device, dims, &layers, &mixed(rows, length));
+        }
+    }
+    true
+}
+
 /// Steps of the first model with weights of one byte, over a cache as the device was opened for.
 pub(crate) fn narrow(device: &CudaDevice) -> bool {
     let dims = &MODELS[0];
     let layers = dims.narrow_layers(device);
     for (rows, length) in [&FEW[..], &MANY].concat() {
-        measure(device, dims, &layers, rows, length);
+        measure(device, dims, &layers, &vec![length; rows]);
     }
     true
 }
@@ -326,7 +312,7 @@ fn measure_all(device: &CudaDevice, steps: &[(usize, usize)]) -> bool {
     for dims in &MODELS {
         let layers = dims.layers(device);
         for &(rows, length) in steps {
-            measure(device, dims, &layers, rows, length);
+            measure(device, dims, &layers, &vec![length; rows]);
         }
     }
     true
@@ -384,7 +370,7 @@ fn by_kernel(
     (rows, length): (usize, usize),
     new: usize,
 ) -> bool {
-    let mut scene = Scene::new(device, dims, (rows, length), new);
+    let mut scene = Scene::new(device, dims, &vec![length; rows], new);
     let us = time(device, 2 * MEASURED, |turn| scene.run(device, layers, turn));
     println!(
         "{} {rows} rows × {length}, {new} new: {us:.1} µs a layer",
@@ -394,21 +380,6 @@ fn by_kernel(
 }
 
 impl Dims {
-    /// Outputs and inputs of a layer's weights.
-    fn shapes(&self) -> [(usize, usize); 4] {
-        let (hidden, inner) = (self.hidden, self.inner);
-        [
-            (self.qkv(), hidden),
-            (hidden, self.heads.query_width()),
-            (2 * inner, hidden),
-            (hidden, inner),
-        ]
-    }
-
-    fn qkv(&self) -> usize {
-        self.heads.query_width() + 2 * self.heads.kv_width()
-    }
-
     /// Those that are measured.
     fn layers(&self, device: &CudaDevice) -> Vec<Layer> {
         (0..MEASURED as u64)
@@ -432,20 +403,15 @@ struct Scene<'d> {
 }
 
 impl<'d> Scene<'d> {
-    fn new(
-        device: &CudaDevice,
-        dims: &'d Dims,
-        (rows, length): (usize, usize),
-        new: usize,
-    ) -> Self {
-        let slots = rows * length.div_ceil(PAGE) * PAGE;
+    fn new(device: &CudaDevice, dims: &'d Dims, lengths: &[usize], new: usize) -> Self {
+        let slots = lengths.len() * longest(lengths).div_ceil(PAGE) * PAGE;
         let cache = |seed| match device.info().kv {
             DType::F8E4M3 => Matrix::random_bytes(device, slots, dims.heads.kv_width(), seed),
             _ => Matrix::random(device, slots, dims.heads.kv_width(), seed),
         };
         Self {
             dims,
-            step: Step::new(device, dims, (rows, length), new),
+            step: Step::new(device, dims, lengths, new),
             caches: (0..MEASURED as u64)
                 .map(|i| (cache(i), cache(i + 9)))
                 .collect(),
@@ -460,14 +426,16 @@ impl<'d> Scene<'d> {
     }
 }
 
-fn measure(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, length: usize) {
-    let mut scene = Scene::new(device, dims, (rows, length), 1);
+fn measure(device: &CudaDevice, dims: &Dims, layers: &[Layer], lengths: &[usize]) {
+    let (rows, positions) = (lengths.len(), lengths.iter().sum::<usize>());
+    let length = positions / rows;
+    let mut scene = Scene::new(device, dims, lengths, 1);
     let us = time(device, 2 * MEASURED, |turn| scene.run(device, layers, turn));
     let heads = dims.heads;
     let layer = &layers[0];
     let weights = [&layer.qkv[0], &layer.output, &layer.gate_up[0], &layer.down];
     let weights: usize = weights.into_iter().map(Weight::bytes).sum();
-    let cache = 2 * device.info().kv.size() * rows * length * heads.kv_width();
+    let cache = 2 * device.info().kv.size() * positions * heads.kv_width();
     let floor = (weights + cache) as f64 / MEMORY;
     let head = 2 * dims.hidden * dims.vocabulary;
     let whole = (us * dims.layers as f64 + head as f64 / MEMORY) / 1e3;

@@ -34,7 +34,7 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 23] = [
+const PARTS: [(&str, Part); 24] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -50,6 +50,7 @@ const PARTS: [(&str, Part); 23] = [
     ("sanitize", sanitize::run),
     ("sanitize-fp8", sanitize::narrow_products),
     ("layers", layers::run),
+    ("mix", layers::mix),
     ("few", layers::few),
     ("prompts", layers::prompts),
     ("fp8-layers", layers::narrow),
@@ -67,7 +68,7 @@ fn step_tokens(parts: &[(&str, Part)]) -> usize {
         8
     } else if any(&["prompts"]) {
         8192
-    } else if any(&["fp8-layers", "fp8-kernels", "gates"]) {
+    } else if any(&["fp8-layers", "fp8-kernels", "gates", "mix"]) {
         256
     } else {
         2048

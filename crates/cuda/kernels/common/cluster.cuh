@@ -35,3 +35,8 @@ __device__ __forceinline__ uint32_t address_in(uint32_t rank, uint32_t address) 
 __device__ __forceinline__ void store_there(uint32_t address, float value) {
     asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
+
+// Two that lie side by side at a multiple of their size.
+__device__ __forceinline__ void store_there(uint32_t address, float first, float second) {
+    asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(first), "f"(second) : "memory");
+}

@@ -44,11 +44,10 @@ struct TileSums {
     }
 };
 
-// Of at most `kRows` rows, and so many threads.
-template <int kOutputs, int kRows, int kThreads, Ending kEnding>
+// Of at most `kRows` rows, and so many threads. Rows of sums have a gap between them, so that they begin in different banks.
+template <int kOutputs, int kRows, int kThreads, Ending kEnding, int kGap = 4>
 struct RowEnding {
-    // Rows begin in different banks.
-    static constexpr uint32_t kRow = kOutputs + 4;
+    static constexpr uint32_t kRow = kOutputs + kGap;
     static constexpr bool kGated = kEnding == Ending::kGated;
     static constexpr bool kOnward = kEnding == Ending::kOnward;
     static constexpr uint32_t kQuads = kGated ? kOutputs / 8 : kOutputs / 4;

@@ -37,7 +37,9 @@ struct TeamOf {
     static constexpr int kStages = kFit < kMostStages ? kFit : kMostStages;
 
     using Sums = float[kTokens / 2];
-    using Rows = RowEnding<kOutputs, kTokens, kConsumers, kEnding>;
+    // Rows of x are the first factor: a thread has neighbouring outputs of two rows, and else one output of many rows.
+    static constexpr bool kRowsFirst = kTokens == Kind::kRowsFirst;
+    using Rows = RowEnding<kOutputs, kTokens, kConsumers, kEnding, kRowsFirst ? 8 : 4>;
 
     struct Barriers {
         Barrier full[kStages];
@@ -157,19 +159,73 @@ private:
         }
     }
 
+    // Where sums of rows that this block ends lie, and those of rows that another one does.
+    __device__ __forceinline__ const float* base_in(uint32_t to) const {
+        return to == part ? own() : received() + (part - (part > to)) * sent_floats();
+    }
+
     // Sums go to where their rows are ended: in the place of stages here, behind the stages elsewhere. Of eight rows, blocks
-    // take turns: a thread has sums of two.
+    // take turns: a thread has sums of one, or of two.
     __device__ __forceinline__ void send(const Sums& sums) const {
+        if constexpr (kRowsFirst) {
+            send_neighbours(sums);
+        } else {
+            send_columns(sums);
+        }
+    }
+
+    __device__ __forceinline__ void send_neighbours(const Sums& sums) const {
+        const uint32_t lane = threadIdx.x % 32, output = threadIdx.x / 128 * 64 + lane % 4 * 2, to = lane / 4 & (parts - 1);
+#pragma unroll
+        for (uint32_t half = 0; half < 2; ++half) {
+            const uint32_t token = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4;
+            const uint32_t place = address_in(to, shared_address(base_in(to) + (token >> shift) * Rows::kRow + output));
+#pragma unroll
+            for (uint32_t i = 0; i < 8; ++i) store_there(place + i * 32, sums[i * 4 + half * 2], sums[i * 4 + half * 2 + 1]);
+        }
+    }
+
+    __device__ __forceinline__ void send_columns(const Sums& sums) const {
         const uint32_t lane = threadIdx.x % 32, output = threadIdx.x / 32 * 16 + lane / 4, step = (8 >> shift) * Rows::kRow * 4;
 #pragma unroll
         for (int parity = 0; parity < 2; ++parity) {
             const uint32_t token = lane % 4 * 2 + parity, to = token & (parts - 1);
-            const float* base = to == part ? own() : received() + (part - (part > to)) * sent_floats();
-            uint32_t place = address_in(to, shared_address(base + (token >> shift) * Rows::kRow + output));
+            uint32_t place = address_in(to, shared_address(base_in(to) + (token >> shift) * Rows::kRow + output));
 #pragma unroll
             for (int i = parity; i < kTokens / 2; i += 4, place += step) {
                 store_there(place, sums[i]);
                 store_there(place + 32, sums[i + 2]);
+            }
+        }
+    }
+
+    // Gates and their factors, eight of each in turn: a thread has those of two neighbouring results, of two rows.
+    __device__ __forceinline__ void gate(const Sums& sums) const {
+        const uint32_t lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane / 4;
+        const uint32_t first = (tile * kOutputs + threadIdx.x / 128 * 64) / 2 + lane % 4 * 2, width = p.outputs / 2;
+        float factors[2] = {1.0f, 1.0f};
+        if (p.squares) {
+            barriers->found.wait(0);
+            factors[0] = barriers->factors[row];
+            factors[1] = barriers->factors[row + 8];
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < 4; ++i) {
+            const uint32_t place = first + i * 8;
+            if (place >= width) break;
+            float2 bias[2] = {};
+            if (p.bias) {
+                bias[0] = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(p.bias + place));
+                bias[1] = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(p.bias + width + place));
+            }
+#pragma unroll
+            for (uint32_t half = 0; half < 2; ++half) {
+                const float* gates = &sums[i * 8 + half * 2];
+                const float factor = factors[half];
+                const float left = activate(gates[0] * factor + bias[0].x, p.gelu) * (gates[4] * factor + bias[1].x);
+                const float right = activate(gates[1] * factor + bias[0].y, p.gelu) * (gates[5] * factor + bias[1].y);
+                bf16* to = static_cast<bf16*>(p.out) + (row + half * 8) * p.out_stride + place;
+                if (row + half * 8 < p.rows) *reinterpret_cast<__nv_bfloat162*>(to) = __floats2bfloat162_rn(left, right);
             }
         }
     }
@@ -184,6 +240,12 @@ private:
         wait_for_predecessor();
         if constexpr (kEndsLayer) rows.load_residuals(tile_sums, Rows::first_number(), ahead);
         Kind::multiply(*this, sums);
+        if constexpr (kRowsFirst && kEnding == Ending::kGated) {
+            if (parts == 1) {
+                gate(sums);
+                return;
+            }
+        }
         if (parts > 1) wait_for_cluster();
         // Nothing is on its way any more, but other warpgroups may still read the stages.
         meet(1, kConsumers);

@@ -7,7 +7,16 @@ use super::{Cache, Dims, Layer, MODELS, PAGE, Step};
 use crate::bench::{Matrix, sync};
 
 /// Rows and lengths; the last are so many that inputs of FP8 weights are rounded and handed on as codes.
-const STEPS: [(usize, usize); 6] = [(1, 1088), (2, 1), (2, 5000), (3, 130), (8, 200), (72, 130)];
+const STEPS: [(usize, usize); 8] = [
+    (1, 1088),
+    (2, 1),
+    (2, 5000),
+    (3, 130),
+    (8, 200),
+    (20, 70),
+    (64, 200),
+    (72, 130),
+];
 
 /// True when layers have the same bits replayed as op by op.
 pub(crate) fn replay_as_they_run(device: &CudaDevice) -> bool {
@@ -46,7 +55,7 @@ fn replays(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, leng
         .map(|i| (cache(i), cache(i + 9)))
         .collect();
     let (mut step, first) = (
-        Step::new(device, dims, (rows, length), 1),
+        Step::new(device, dims, &vec![length; rows], 1),
         Matrix::random(device, rows, dims.hidden, 3),
     );
     let mut all = |step: &mut Step| {

@@ -43,7 +43,7 @@ impl Streams {
             let dim = if narrow { dim.max(DIMS[1]) } else { dim };
             let kv = if narrow { "fp8" } else { "bf16" };
             let name = format!("attend_stream_{dim}_{columns}_{kv}");
-            modules.find_with_shared(&name, room(dim, narrow))
+            modules.find_with_shared(&name, WHOLE_ROOM)
         };
         let both = |dim, columns| Ok([one(dim, columns, false)?, one(dim, columns, true)?]);
         let all = |dim| Ok([both(dim, COLUMNS[0])?, both(dim, COLUMNS[1])?]);
@@ -55,20 +55,14 @@ fn halves(dim: usize, narrow: bool) -> bool {
     HALF * dim * if narrow { 1 } else { 2 } <= HALF_BUFFER
 }
 
-fn room(dim: usize, narrow: bool) -> usize {
-    if halves(dim, narrow) {
-        HALF_ROOM
-    } else {
-        WHOLE_ROOM
-    }
-}
-
 /// The most blocks that a multiprocessor has room for.
 pub(super) const MOST_BLOCKS_EACH: usize = 2;
 
-/// Blocks that a multiprocessor has room for.
-pub(super) fn blocks_each(dim: usize, narrow: bool) -> usize {
-    if halves(dim, narrow) {
+/// Blocks of a multiprocessor, for so many rows of one key head on so many multiprocessors. Where they are about as many,
+/// no row need be cut, and one block each reads as fast as memory gives.
+pub(super) fn blocks_each(shape: &Shape, rows: usize, units: usize) -> usize {
+    let alone = !shape.narrow && (units * 2 / 5..=units).contains(&rows);
+    if halves(shape.dim, shape.narrow) && !alone {
         MOST_BLOCKS_EACH
     } else {
         1
@@ -151,13 +145,44 @@ impl CudaDevice {
             by_heads: ONE.div_ceil(heads.kv) as u32,
         };
         let Streams(functions) = &self.attention.streams;
+        let blocks = params.workers as usize * heads.kv;
+        // Blocks that all run at once do not share a multiprocessor while another has none.
+        let spread = blocks <= self.attention.units || !halves(shape.dim, shape.narrow);
         let grid = Grid {
-            blocks: (params.workers as usize * heads.kv, 1, 1),
+            blocks: (blocks, 1, 1),
             threads: THREADS,
-            shared: room(shape.dim, shape.narrow),
+            shared: if spread { WHOLE_ROOM } else { HALF_ROOM },
         };
         let function = functions[shape.dim_index][shape.column_index][usize::from(shape.narrow)];
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(&self.context, function, grid, &stream) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn multiprocessors_have_one_block_each_where_rows_are_about_as_many() {
+        let shape = |dim, narrow| Shape {
+            dim_index: 0,
+            dim,
+            column_index: 0,
+            narrow,
+            streams: true,
+            few: 1,
+        };
+        for (dim, narrow, rows, expected) in [
+            (128, false, 32, 2),
+            (128, false, 64, 1),
+            (128, false, 132, 1),
+            (128, false, 133, 2),
+            (128, true, 128, 2),
+            (256, false, 512, 1),
+        ] {
+            let found = blocks_each(&shape(dim, narrow), rows, 132);
+            assert_eq!(found, expected, "{rows} rows of {dim}, narrow: {narrow}");
+        }
     }
 }
