@@ -243,7 +243,8 @@ impl CudaDevice {
         let scales = most_chunks * columns * 2 * 4;
         let each = most_chunks * columns * shape.dim * 4 + scales;
         let each_unit = if shape.streams {
-            stream::blocks_each(shape, op.batch.rows() * op.heads.kv, self.attention.units)
+            let rows = op.batch.rows() * op.heads.kv;
+            stream::blocks_each(shape, op.batch.page_size, rows, self.attention.units)
         } else if shape.dim <= 128 {
             2
         } else {

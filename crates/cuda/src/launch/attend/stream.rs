@@ -59,9 +59,10 @@ fn halves(dim: usize, narrow: bool) -> bool {
 pub(super) const MOST_BLOCKS_EACH: usize = 2;
 
 /// Blocks of a multiprocessor, for so many rows of one key head on so many multiprocessors. Where they are about as many,
-/// no row need be cut, and one block each reads as fast as memory gives.
-pub(super) fn blocks_each(shape: &Shape, rows: usize, units: usize) -> usize {
-    let alone = !shape.narrow && (units * 2 / 5..=units).contains(&rows);
+/// no row need be cut, and one block each reads as fast as memory gives, by copies of whole buffers.
+pub(super) fn blocks_each(shape: &Shape, page_size: usize, rows: usize, units: usize) -> usize {
+    let whole = page_size.is_multiple_of(HALF) && !shape.narrow;
+    let alone = whole && (units * 2 / 5..=units).contains(&rows);
     if halves(shape.dim, shape.narrow) && !alone {
         MOST_BLOCKS_EACH
     } else {
@@ -173,16 +174,20 @@ mod tests {
             streams: true,
             few: 1,
         };
-        for (dim, narrow, rows, expected) in [
-            (128, false, 32, 2),
-            (128, false, 64, 1),
-            (128, false, 132, 1),
-            (128, false, 133, 2),
-            (128, true, 128, 2),
-            (256, false, 512, 1),
+        for (dim, narrow, page_size, rows, expected) in [
+            (128, false, 64, 32, 2),
+            (128, false, 64, 64, 1),
+            (128, false, 64, 132, 1),
+            (128, false, 64, 133, 2),
+            (128, false, 16, 128, 2),
+            (128, true, 64, 128, 2),
+            (256, false, 16, 512, 1),
         ] {
-            let found = blocks_each(&shape(dim, narrow), rows, 132);
-            assert_eq!(found, expected, "{rows} rows of {dim}, narrow: {narrow}");
+            let found = blocks_each(&shape(dim, narrow), page_size, rows, 132);
+            assert_eq!(
+                found, expected,
+                "{rows} rows of {dim}, narrow: {narrow}, pages of {page_size}"
+            );
         }
     }
 }
