@@ -1,5 +1,7 @@
 //! `peregrine serve`: a model behind HTTP.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use flags::{Parsed, Positional, Takes, Value};
 use hub::LocalModel;
@@ -30,6 +32,8 @@ pub(crate) const COMMAND: ServerCommand = ServerCommand {
     own: &[],
 };
 
+/// How long a connection may take until its next request has a whole head; uvicorn closes idle ones after 5 s.
+const HEAD_TIME: Duration = Duration::from_secs(30);
 /// Values that are nobody's business.
 const SECRETS: &[&str] = &["api-key", "admin-api-key", "ssl-keyfile-password"];
 
@@ -194,6 +198,7 @@ fn server_config(
     ServerConfig {
         host: front.host,
         port: front.port,
+        head_time: HEAD_TIME,
         api_key: parsed.text("api-key").map(str::to_owned),
         served_model_name: served_model_name(parsed, local).to_owned(),
         model: model_facts(parsed, local, started, front.preferred_sampling_params),

@@ -10,6 +10,8 @@ pub struct ServerConfig {
     pub host: String,
     /// The port to listen on; 0 lets the system choose.
     pub port: u16,
+    /// How long a connection may take to send the head of its next request before it is closed.
+    pub head_time: Duration,
     /// With a key, every request but health checks and metrics must bring it.
     pub api_key: Option<String>,
     /// The model's name for clients.

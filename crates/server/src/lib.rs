@@ -10,6 +10,7 @@ mod app;
 mod auth;
 mod clock;
 mod config;
+mod connections;
 mod convert;
 mod decoder;
 mod error;

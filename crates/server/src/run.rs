@@ -2,7 +2,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt;
 use engine::EngineHandle;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -10,6 +9,7 @@ use tokio::sync::oneshot;
 use crate::admission::Phase;
 use crate::app::app;
 use crate::config::{ServerConfig, Warmup};
+use crate::connections;
 use crate::error::ServerError;
 use crate::pipeline::TextPipeline;
 use crate::shutdown::{StopRequests, Stopped, supervise};
@@ -79,17 +79,9 @@ impl Server {
         } = self;
         let host = &state.config.host;
         let port = address.port();
-        let listener = listener.tap_io(|connection| {
-            // Events are small and each should arrive at once; a socket that refuses still works.
-            let _ = connection.set_nodelay(true);
-        });
-        let service = app(Arc::clone(&state)).into_make_service_with_connect_info::<SocketAddr>();
         let (close, closed) = oneshot::channel::<()>();
-        let server = axum::serve(listener, service).with_graceful_shutdown(async {
-            // A sender that is gone closes as well.
-            let _ = closed.await;
-        });
-        let mut server = tokio::spawn(server.into_future());
+        let (app, head_time) = (app(Arc::clone(&state)), state.config.head_time);
+        let mut server = tokio::spawn(connections::serve(listener, app, head_time, closed));
         tracing::info!("INFO:     Uvicorn running on http://{host}:{port} (Press CTRL+C to quit)");
         let life = async {
             let mut asked = requests.clone();

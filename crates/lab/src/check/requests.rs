@@ -48,7 +48,7 @@ pub(super) fn findings(
         findings.extend(outliers(
             &good,
             Timed::First,
-            "to its first token",
+            "to the first token",
             surroundings,
         ));
     }
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(
             told(&records),
             [
-                "outlier: 1 of 40 requests took far longer to its first token than the median of 21.0 \
+                "outlier: 1 of 40 requests took far longer to the first token than the median of 21.0 \
               ms: request 7 900 ms | compiling"
             ]
         );

@@ -3,6 +3,7 @@
 mod admin;
 mod chat;
 mod completions;
+mod connections;
 mod harness;
 mod hostile;
 mod leniency;

@@ -18,9 +18,8 @@ use tokio::task::JoinHandle;
 
 use client::Client;
 pub(crate) use client::answer;
-use model::Gate;
-pub(crate) use model::speak;
 use model::{END, VOCABULARY, template, tokenizer};
+pub(crate) use model::{Gate, speak};
 
 /// What a test may want to be different.
 pub(crate) struct Setup {
@@ -136,6 +135,7 @@ fn server_config() -> ServerConfig {
     ServerConfig {
         host: "127.0.0.1".to_owned(),
         port: 0,
+        head_time: Duration::from_secs(30),
         api_key: None,
         served_model_name: "org/tiny".to_owned(),
         model: ModelFacts {

@@ -1,0 +1,99 @@
+//! Connections that say little: closed when they take too long, and nobody else's business.
+
+use std::time::Duration;
+
+use serde_json::json;
+use testkit::fake_executor::FakeExecutor;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::{Gate, Setup, TestServer};
+
+const HEAD_TIME: Duration = Duration::from_millis(200);
+/// Longer than any head may take.
+const LONG: Duration = Duration::from_secs(10);
+
+async fn start(change: impl FnOnce(&mut Setup)) -> TestServer {
+    let setup = Setup::with(|setup| {
+        setup.server.head_time = HEAD_TIME;
+        change(setup);
+    });
+    setup.start().await
+}
+
+/// What the server says until it closes the connection.
+async fn heard_until_closed(connection: &mut TcpStream) -> String {
+    let mut heard = Vec::new();
+    let read = tokio::time::timeout(LONG, connection.read_to_end(&mut heard)).await;
+    // A connection may also be reset.
+    let _ = read.expect("the server closes it");
+    String::from_utf8_lossy(&heard).into_owned()
+}
+
+#[tokio::test]
+async fn heads_that_never_end_close_their_connection_and_no_other() {
+    let server = start(|_| {}).await;
+    let mut open = Vec::new();
+    for words in [
+        "",
+        "P",
+        "PRI * HTTP/2.0\r\n",
+        "GET /ping HTTP/1.1\r\nhost: x\r\n",
+        "POST",
+    ] {
+        let mut connection = TcpStream::connect(server.address).await.unwrap();
+        connection.write_all(words.as_bytes()).await.unwrap();
+        open.push(connection);
+    }
+    assert_eq!(server.client().get("/ping").await.status, 200);
+    for mut connection in open {
+        heard_until_closed(&mut connection).await;
+    }
+    assert_eq!(server.client().get("/ping").await.status, 200);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_for_more_requests_until_it_is_idle_too_long() {
+    let server = start(|_| {}).await;
+    let mut connection = TcpStream::connect(server.address).await.unwrap();
+    for _ in 0..2 {
+        let request = b"GET /ping HTTP/1.1\r\nhost: x\r\n\r\n";
+        connection.write_all(request).await.unwrap();
+        let mut words = [0; 12];
+        connection.read_exact(&mut words).await.unwrap();
+        assert_eq!(&words, b"HTTP/1.1 200");
+        while connection.read_u8().await.unwrap() != b'\n' {}
+        tokio::time::sleep(HEAD_TIME / 4).await;
+        let mut rest = [0; 1024];
+        let _ = connection.try_read(&mut rest);
+    }
+    heard_until_closed(&mut connection).await;
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_may_take_longer_than_a_head() {
+    let (gate, model) = Gate::new();
+    let server = start(|setup| setup.executor = FakeExecutor::new(model)).await;
+    let client = server.client();
+    let body = json!({"text": "say:late\n", "sampling_params": {"max_new_tokens": 8}});
+    let answer = client.post("/generate", &body);
+    let (answer, ()) = tokio::join!(answer, async {
+        tokio::time::sleep(3 * HEAD_TIME).await;
+        drop(gate);
+    });
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json()["text"], "late");
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_stops_at_once_though_connections_have_said_nothing() {
+    let server = Setup::default().start().await;
+    let silent = TcpStream::connect(server.address).await.unwrap();
+    assert_eq!(server.client().get("/ping").await.status, 200);
+    let stopped = tokio::time::timeout(Duration::from_secs(1), server.stop()).await;
+    stopped.expect("nobody is waited for").unwrap();
+    drop(silent);
+}
