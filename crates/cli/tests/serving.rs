@@ -166,7 +166,7 @@ fn connections_beyond_the_limit_of_open_files_are_told_of_and_wait() {
     let connections: Vec<_> = (0..64)
         .map(|_| TcpStream::connect(&server.address).unwrap())
         .collect();
-    let told = server.wait_for("accept error");
+    let told = server.wait_for("no connection can be taken");
     assert!(told.contains("Too many open files"), "{told}");
     drop(connections);
     let (status, _) = server.ask("GET", "/ping", &Value::Null);
