@@ -62,8 +62,8 @@ struct Float8Codes {
     using Params = Float8Params;
     static constexpr int kInputs = kSegment;
     static constexpr int kThreadsToRelease = 32;
-    // Never: weights that are widened are the first factor.
-    static constexpr int kRowsFirst = 0;
+    // Only the first factor of a product may come from registers, where codes are widened.
+    static constexpr bool kMayBeSecond = false;
 
     // The map counts in pairs of codes. Gates and their factors come eight rows of each in turn.
     template <int kGroups, bool kGated>

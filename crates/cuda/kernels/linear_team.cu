@@ -9,8 +9,7 @@ struct Bf16Weights {
     static constexpr int kInputs = kSlice;
     // One thread of a warpgroup says for all that a stage may be used again.
     static constexpr int kThreadsToRelease = 128;
-    // Rows that may be the first factor: as many as a warpgroup has sums of.
-    static constexpr int kRowsFirst = 64;
+    static constexpr bool kMayBeSecond = true;
 
     template <int kGroups, bool kGated>
     static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {

@@ -14,7 +14,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 /// How long to wait when the system has no more files for connections.
@@ -24,20 +24,19 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How often to look for the rest of that.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Serves whoever connects until `closed` is told or gone, and then until all that was asked is answered. A connection
-/// that does not send the whole head of a request in `head_time` is closed.
+/// Serves whoever connects until the sender of `closed` is gone, and then until all that was asked is answered. A connection
+/// that does not send the whole head of a request in `head_time` is closed; of HTTP/2, one that does not begin.
 pub(crate) async fn serve(
     listener: TcpListener,
     app: Router,
     head_time: Duration,
-    mut closed: oneshot::Receiver<()>,
+    mut closed: watch::Receiver<()>,
 ) {
     let open = GracefulShutdown::new();
-    let (closing, is_open) = watch::channel(());
     loop {
         let (stream, address) = tokio::select! {
             accepted = accept(&listener) => accepted,
-            _ = &mut closed => break,
+            _ = closed.changed() => break,
         };
         // Events are small and each should arrive at once; a socket that refuses still works.
         let _ = stream.set_nodelay(true);
@@ -47,9 +46,9 @@ pub(crate) async fn serve(
             app: app.clone(),
             head_time,
         };
-        tokio::spawn(connection.run(open.watcher(), is_open.clone()));
+        tokio::spawn(connection.run(open.watcher(), closed.clone()));
     }
-    drop((listener, closing));
+    drop(listener);
     open.shutdown().await;
 }
 
@@ -61,11 +60,11 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run(self, watcher: Watcher, mut is_open: watch::Receiver<()>) {
+    async fn run(self, watcher: Watcher, mut closed: watch::Receiver<()>) {
         let begun = tokio::select! {
             begun = tokio::time::timeout(self.head_time, speaks_http2(&self.stream)) => begun,
             // Nothing was asked yet.
-            _ = is_open.changed() => return,
+            _ = closed.changed() => return,
         };
         let Ok(Ok(http2)) = begun else {
             return;

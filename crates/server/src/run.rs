@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::EngineHandle;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 use crate::admission::Phase;
 use crate::app::app;
@@ -79,7 +79,7 @@ impl Server {
         } = self;
         let host = &state.config.host;
         let port = address.port();
-        let (close, closed) = oneshot::channel::<()>();
+        let (close, closed) = watch::channel(());
         let (app, head_time) = (app(Arc::clone(&state)), state.config.head_time);
         let mut server = tokio::spawn(connections::serve(listener, app, head_time, closed));
         tracing::info!("INFO:     Uvicorn running on http://{host}:{port} (Press CTRL+C to quit)");

@@ -99,6 +99,7 @@ impl Step {
         let (pages, rows) = (longest.div_ceil(PAGE), sequences * new);
         let count: Vec<u32> = (0..=sequences as u32).collect();
         let starts: Vec<u32> = count.iter().map(|&row| row * new as u32).collect();
+        let counted: Vec<u32> = lengths.iter().map(|&length| length as u32).collect();
         let words = |values: &[u32]| Matrix::ints(device, values);
         let position = |token: usize| lengths[token / new] - new + token % new;
         let positions: Vec<u32> = (0..rows).map(|token| position(token) as u32).collect();
@@ -111,12 +112,7 @@ impl Step {
         Self {
             batch: [
                 words(&starts),
-                words(
-                    &lengths
-                        .iter()
-                        .map(|&length| length as u32)
-                        .collect::<Vec<_>>(),
-                ),
+                words(&counted),
                 words(&count[..sequences]),
                 Matrix::int_matrix(device, sequences, pages, &table),
             ],
@@ -261,6 +257,12 @@ fn longest(lengths: &[usize]) -> usize {
     lengths.iter().copied().max().unwrap_or(0)
 }
 
+/// Sequences of one length a step.
+fn alike(steps: &[(usize, usize)]) -> Vec<Vec<usize>> {
+    let step = |&(rows, length): &(usize, usize)| vec![length; rows];
+    steps.iter().map(step).collect()
+}
+
 /// So many sequences of half a length to one and a half of it, in no order.
 fn mixed(sequences: usize, length: usize) -> Vec<usize> {
     let place = |i: usize| i * 37 % sequences;
@@ -279,40 +281,34 @@ const PROMPTS: [(usize, usize, usize); 3] = [(8, 1024, 1024), (1, 1024, 1024), (
 
 /// Steps of few rows alone.
 pub(crate) fn few(device: &CudaDevice) -> bool {
-    measure_all(device, &FEW)
+    measure_all(device, &alike(&FEW))
 }
 
 pub(crate) fn run(device: &CudaDevice) -> bool {
-    measure_all(device, &[&FEW[..], &MANY].concat())
+    measure_all(device, &alike(&[&FEW[..], &MANY].concat()))
 }
 
 /// Steps of sequences of mixed lengths.
 pub(crate) fn mix(device: &CudaDevice) -> bool {
-    for dims in &MODELS {
-        let layers = dims.layers(device);
-        for (rows, length) in MIXED {
-            print!("mixed ");
-            measure(device, dims, &layers, &mixed(rows, length));
-        }
-    }
-    true
+    measure_all(device, &MIXED.map(|(rows, length)| mixed(rows, length)))
 }
 
 /// Steps of the first model with weights of one byte, over a cache as the device was opened for.
 pub(crate) fn narrow(device: &CudaDevice) -> bool {
     let dims = &MODELS[0];
     let layers = dims.narrow_layers(device);
-    for (rows, length) in [&FEW[..], &MANY].concat() {
-        measure(device, dims, &layers, &vec![length; rows]);
+    for lengths in alike(&[&FEW[..], &MANY].concat()) {
+        measure(device, dims, &layers, &lengths);
     }
     true
 }
 
-fn measure_all(device: &CudaDevice, steps: &[(usize, usize)]) -> bool {
+/// Steps of sequences of these lengths.
+fn measure_all(device: &CudaDevice, steps: &[Vec<usize>]) -> bool {
     for dims in &MODELS {
         let layers = dims.layers(device);
-        for &(rows, length) in steps {
-            measure(device, dims, &layers, &vec![length; rows]);
+        for lengths in steps {
+            measure(device, dims, &layers, lengths);
         }
     }
     true
@@ -429,6 +425,11 @@ impl<'d> Scene<'d> {
 fn measure(device: &CudaDevice, dims: &Dims, layers: &[Layer], lengths: &[usize]) {
     let (rows, positions) = (lengths.len(), lengths.iter().sum::<usize>());
     let length = positions / rows;
+    let kind = if lengths.iter().all(|&other| other == length) {
+        ""
+    } else {
+        "mixed "
+    };
     let mut scene = Scene::new(device, dims, lengths, 1);
     let us = time(device, 2 * MEASURED, |turn| scene.run(device, layers, turn));
     let heads = dims.heads;
@@ -441,7 +442,7 @@ fn measure(device: &CudaDevice, dims: &Dims, layers: &[Layer], lengths: &[usize]
     let whole = (us * dims.layers as f64 + head as f64 / MEMORY) / 1e3;
     let least = (floor * dims.layers as f64 + head as f64 / MEMORY) / 1e3;
     println!(
-        "{:15} {rows:3} rows × {length}: {us:7.1} µs a layer, floor {floor:7.1}, {:4.1} %; {} layers and head at its floor {whole:.2} ms of {least:.2}",
+        "{kind}{:15} {rows:3} rows × {length}: {us:7.1} µs a layer, floor {floor:7.1}, {:4.1} %; {} layers and head at its floor {whole:.2} ms of {least:.2}",
         dims.name,
         100.0 * floor / us,
         dims.layers

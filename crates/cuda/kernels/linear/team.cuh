@@ -1,7 +1,7 @@
 // Blocks that multiply tiles of outputs, and blocks of a cluster that share the inputs of one.
 //
-// Weights are the first factor, 64 outputs a warpgroup, and all rows of x the second. A block takes one tile of outputs and
-// a whole multiprocessor. Where there are fewer tiles than multiprocessors, blocks of a cluster share the inputs of a tile:
+// A warpgroup multiplies 64 outputs of the weight with all rows of x; which of the two is the first factor, its kind and the
+// rows say. A block takes one tile of outputs and a whole multiprocessor. Where there are fewer tiles than multiprocessors, blocks of a cluster share the inputs of a tile:
 // each sends its sums to where rows are ended, and ends some of the rows itself.
 #pragma once
 #include "../common/cluster.cuh"
@@ -20,8 +20,8 @@ constexpr int kRowBytes = 128;
 constexpr int kFactorWarps = 3;
 constexpr int kMostStages = 24;
 
-// `Kind` says what weights are: `Params`, `kInputs` of a stage, `fetch` and `multiply`, and `kThreadsToRelease`, of which one
-// says for all that they are done with a stage.
+// `Kind` says what weights are: `Params`, `kInputs` of a stage, `fetch` and `multiply`, `kThreadsToRelease`, of which one says
+// for all that they are done with a stage, and `kMayBeSecond`, whether weights may be the second factor.
 template <class Kind, int kGroups, int kTokens, Ending kEnding>
 struct TeamOf {
     using Params = typename Kind::Params;
@@ -38,7 +38,7 @@ struct TeamOf {
 
     using Sums = float[kTokens / 2];
     // Rows of x are the first factor: a thread has neighbouring outputs of two rows, and else one output of many rows.
-    static constexpr bool kRowsFirst = kTokens == Kind::kRowsFirst;
+    static constexpr bool kRowsFirst = Kind::kMayBeSecond && kTokens == 64;
     using Rows = RowEnding<kOutputs, kTokens, kConsumers, kEnding, kRowsFirst ? 8 : 4>;
 
     struct Barriers {
