@@ -12,7 +12,7 @@ constexpr int kThreads = kComputing + 128;
 // Registers of a thread at first, of those that compute, and of the others: the same in all.
 constexpr int kEven = 168, kMany = 216, kFew = 3 * kEven - 2 * kMany;
 // Bytes behind the ring and the rows of x, as chain/mod.rs counts them.
-constexpr int kRestRoom = 10240;
+constexpr int kRestRoom = 9216;
 
 struct Rest {
     // The link that is under way and the one after it.
@@ -29,26 +29,36 @@ struct Rest {
 };
 static_assert(sizeof(Rest) <= kRestRoom, "fits");
 
+// Pieces of a link, one for each of the first threads.
+constexpr int kPieces = sizeof(ChainLink) / 16;
+
 __device__ __forceinline__ void learn(ChainLink* to, const ChainLink* from) {
-    constexpr int kPieces = sizeof(ChainLink) / 16;
     if (threadIdx.x < kPieces) {
         reinterpret_cast<uint4*>(to)[threadIdx.x] = reinterpret_cast<const uint4*>(from)[threadIdx.x];
     }
     __syncwarp();
 }
 
+// A link in device memory, which is there when copies have been waited for.
+__device__ __forceinline__ void send_for(ChainLink* to, const ChainLink* from) {
+    if (threadIdx.x < kPieces) copy16(shared_address(to) + threadIdx.x * 16, reinterpret_cast<const uint4*>(from) + threadIdx.x);
+    commit_copies();
+}
+
 template <class Weight, bool kNarrowCache>
 __device__ __forceinline__ void compute(const ChainParams& p, const ChainLink* links, uint32_t age, const ChainRing& ring,
                                         uint8_t* x, Rest* rest) {
     ChainRing::Place place{0, 0};
+    const uint32_t warp = warp_number();
     uint32_t norms = 0;
     const uint32_t inverse = GroupShare::inverse();
     learn(&rest->links[0], links);
 #pragma unroll 1
     for (uint32_t i = 0; i < p.count; ++i) {
+        wait_copies<0>();
         // Everyone is done with the link before.
         meet(1, kComputing);
-        if (i + 1 < p.count) learn(&rest->links[(i + 1) % 2], links + i + 1);
+        if (i + 1 < p.count) send_for(&rest->links[(i + 1) % 2], links + i + 1);
         const ChainLink& link = rest->links[i % 2];
         const ChainMail mail(p, i, age);
         if (link.kind == LinkKind::kAttend) {
@@ -58,7 +68,7 @@ __device__ __forceinline__ void compute(const ChainParams& p, const ChainLink* l
         LateFactors factors{&rest->found[norms % 2], rest->factors[norms % 2], norms / 2 % 2};
         const GroupShare share(link.groups, inverse);
         if (ChainClerk::has_factors(link, share)) ++norms;
-        ChainProduct<Weight>(link, ring, mail, x, &rest->product, &factors, share).run(place);
+        ChainProduct<Weight>(link, ring, mail, x, &rest->product, &factors, share, warp).run(place);
     }
 }
 

@@ -19,3 +19,6 @@ inline void load_relaxed(uint64_t (&words)[2], const uint64_t* from) {
     words[0] = from[0];
     words[1] = from[1];
 }
+
+// Lanes are threads of their own here, and a vote would be something that happens.
+inline bool any_looks(bool looks) { return looks; }

@@ -198,8 +198,7 @@ private:
         TwoWords some;
 #pragma unroll 1
         do some.look(from);
-        while (!some.are_of(mail.from_age));
-        __syncwarp();
+        while (any_looks(!some.are_of(mail.from_age)));
         const uint2 four = some.data();
         head.take(reinterpret_cast<const __nv_bfloat162(&)[2]>(four));
     }
@@ -423,10 +422,13 @@ private:
         Merged* seen = reinterpret_cast<Merged*>(found);
         // Everyone is done with what warps have found.
         meet(1, kComputing);
+        const uint32_t all_seen = count * parts;
 #pragma unroll 1
-        for (uint32_t i = threadIdx.x; i < count * parts; i += kComputing) {
-            const uint32_t other = by_count.of(i), pair = begin + i - other * count;
-            seen[i] = look((part.first_number + other) * kMostHeads + pair / kPairs, pair % kPairs * 2);
+        for (uint32_t first = warp * 32; first < all_seen; first += kComputing) {
+            // Whole warps look; behind the last one, at that.
+            const uint32_t i = min(first + lane, all_seen - 1), other = by_count.of(i), pair = begin + i - other * count;
+            const Merged found = look((part.first_number + other) * kMostHeads + pair / kPairs, pair % kPairs * 2);
+            if (first + lane < all_seen) seen[i] = found;
         }
         __syncwarp();
         meet(1, kComputing);
@@ -450,13 +452,14 @@ private:
     // Waits for what a part tells of two elements.
     __device__ __forceinline__ Merged look(uint32_t place, uint32_t element) const {
         TwoWords scale, sum;
+        const uint64_t *scales = a.part_scales + 2 * place, *sums = a.part_sums + place * kHeadDim + element;
 #pragma unroll 1
         do {
-            scale.look(a.part_scales + 2 * place);
-            sum.look(a.part_sums + place * kHeadDim + element);
-        } while (!scale.are_of(mail.to_age) || !sum.are_of(mail.to_age));
-        const float2 scales = floats(scale);
-        return {scales.x, scales.y, floats(sum)};
+            scale.look(scales);
+            sum.look(sums);
+        } while (any_looks(!scale.are_of(mail.to_age) || !sum.are_of(mail.to_age)));
+        const float2 found = floats(scale);
+        return {found.x, found.y, floats(sum)};
     }
 
     __device__ __forceinline__ static float2 floats(const TwoWords& words) {

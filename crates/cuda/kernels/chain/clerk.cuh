@@ -40,7 +40,7 @@ private:
                 const uint64_t* from = mail.from_squares + row * kSquareWords + 2 * lane;
                 // Two parts in turn for every lane.
                 const uint32_t turns = (parts + 63 - 2 * lane) / 64;
-                receive<4, 64>(from, turns, mail.from_age, [&](uint32_t turn, uint2 two) {
+                receive<4, 64>(from, turns, (parts + 63) / 64, mail.from_age, [&](uint32_t turn, uint2 two) {
                     const bool both = turn * 64 + 2 * lane + 1 < parts;
                     sum += __uint_as_float(two.x) + (both ? __uint_as_float(two.y) : 0.0f);
                 });

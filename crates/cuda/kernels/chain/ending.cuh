@@ -34,17 +34,20 @@ struct ChainEnding {
 
     // Asks for what is to be added to a group's sums, long before there are any.
     __device__ __forceinline__ void prepare(uint32_t group) {
-        const Place place(*this, group);
+        const Place place(link.kind, p, lane, group);
         if (!place.there) return;
         if (p.bias) bias = bits(p.bias + place.at + (second && place.gated ? place.width : 0));
         if (link.kind != LinkKind::kOnward) return;
-        before = bits(residual(place.at));
+        before = bits(residual(p, place.at));
         weight = __ldg(p.norm + place.at);
     }
 
     // Ends the group, of which this lane has a sum.
     __device__ __forceinline__ void run(uint32_t group, float sum) const {
-        const Place place(*this, group);
+        // All words at once, before anything is waited for.
+        const LinearSurroundings p = link.linear;
+        const LinkKind kind = link.kind;
+        const Place place(kind, p, lane, group);
         if (p.squares) {
             factors.wait();
             sum = __fmul_rn(sum, factors.values[row]);
@@ -52,9 +55,9 @@ struct ChainEnding {
         float result = place.there ? sum + (__uint_as_float(bias << 16) + __uint_as_float(before << 16)) : 0.0f;
         const float other = __shfl_xor_sync(kAllLanes, result, 2);
         if (place.gated) result = activate(result, p.gelu) * other;
-        if (link.kind == LinkKind::kOnward) {
-            tell_squares(group, second ? other : result, second ? result : other);
-            if (place.there) *residual(place.at) = __float2bfloat16(result);
+        if (kind == LinkKind::kOnward) {
+            tell_squares(p, group, second ? other : result, second ? result : other);
+            if (place.there) *residual(p, place.at) = __float2bfloat16(result);
             result *= weight;
         }
         // Pairs of neighbours are four lanes apart.
@@ -77,22 +80,22 @@ private:
         uint32_t at;
         bool there;
 
-        __device__ __forceinline__ Place(const ChainEnding& ending, uint32_t group) {
-            gated = ending.link.kind == LinkKind::kGated;
-            width = gated ? ending.p.outputs / 2 : ending.p.outputs;
-            at = group * (gated ? kOutputs / 2 : kOutputs) + ending.lane / 4 + (ending.second && !gated ? kOutputs / 2 : 0);
-            there = ending.row < ending.p.rows && at < width;
+        __device__ __forceinline__ Place(LinkKind kind, const LinearSurroundings& p, uint32_t lane, uint32_t group) {
+            gated = kind == LinkKind::kGated;
+            width = gated ? p.outputs / 2 : p.outputs;
+            at = group * (gated ? kOutputs / 2 : kOutputs) + lane / 4 + (lane & 2 && !gated ? kOutputs / 2 : 0);
+            there = lane % 2 < p.rows && at < width;
         }
     };
 
     __device__ __forceinline__ static uint32_t bits(const bf16* number) { return *reinterpret_cast<const uint16_t*>(number); }
 
-    __device__ __forceinline__ bf16* residual(uint32_t at) const {
+    __device__ __forceinline__ bf16* residual(const LinearSurroundings& p, uint32_t at) const {
         return p.residual + static_cast<size_t>(row) * p.residual_stride + at;
     }
 
     // Of all sixteen outputs, of which a lane knows two.
-    __device__ __forceinline__ void tell_squares(uint32_t group, float low, float high) const {
+    __device__ __forceinline__ void tell_squares(const LinearSurroundings& p, uint32_t group, float low, float high) const {
         float squares = low * low + high * high;
 #pragma unroll
         for (int offset = 4; offset < 32; offset *= 2) squares += __shfl_xor_sync(kAllLanes, squares, offset);

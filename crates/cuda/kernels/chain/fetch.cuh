@@ -2,6 +2,9 @@
 #pragma once
 #include "part.cuh"
 
+// Stages that are on their way at a time, of which the ring has no fewer.
+constexpr uint32_t kUnderWay = 4;
+
 struct ChainFetch {
     const ChainLink* links;
     const ChainRing& ring;
@@ -10,6 +13,9 @@ struct ChainFetch {
     const uint32_t lane = threadIdx.x % 32;
     const ReadOnce once;
     ChainRing::Place place{0, 1};
+    // Stages under way, and the first of them.
+    uint32_t asked = 0;
+    ChainRing::Place oldest{0, 0};
     // The batch of the attention before, the part of it that came last, and slots of that one's first copies, one a lane.
     const uint32_t* known = nullptr;
     uint32_t known_heads = 0;
@@ -49,6 +55,17 @@ struct ChainFetch {
     }
 
 private:
+    // Waits until another stage may be asked for. A few keep memory busy; mail would wait behind all that are more.
+    __device__ __forceinline__ void wait_for_room() {
+        if (asked < kUnderWay) {
+            ++asked;
+        } else {
+            ring.full[oldest.stage].wait(oldest.parity);
+            oldest.advance(ring.count);
+        }
+        ring.empty[place.stage].wait(place.parity);
+    }
+
     __device__ void fetch_weight(const TensorMap* map, const Job& job) {
         const GroupShare share(job.groups, inverse);
 #pragma unroll 1
@@ -56,7 +73,7 @@ private:
 #pragma unroll 1
             for (uint32_t stage = 0; stage < job.stages; ++stage, place.advance(ring.count)) {
                 Barrier* full = &ring.full[place.stage];
-                ring.empty[place.stage].wait(place.parity);
+                wait_for_room();
                 full->expect(kStageBytes);
                 if (job.kind == LinkKind::kGated) {
                     // Eight gates and their eight factors.
@@ -104,7 +121,7 @@ private:
             const uint32_t count = min(each, copies - copy);
             Barrier* full = &ring.full[place.stage];
             if (lane == 0) {
-                ring.empty[place.stage].wait(place.parity);
+                wait_for_room();
                 full->expect(2 * count * bytes);
             }
 #pragma unroll 1

@@ -35,10 +35,11 @@ struct TwoWords {
 };
 
 // Receives two words each from `from` on, `kStep` words apart and `count` times, some at a time: `take` gets turn and data.
+// Lanes, of which one has `most`, go on together: those that left alone would be waited for one after the other.
 template <int kAtOnce, int kStep, class Take>
-__device__ __forceinline__ void receive(const uint64_t* from, uint32_t count, uint32_t age, Take take) {
+__device__ __forceinline__ void receive(const uint64_t* from, uint32_t count, uint32_t most, uint32_t age, Take take) {
 #pragma unroll 1
-    for (uint32_t turn = 0; turn < count; turn += kAtOnce, from += kAtOnce * kStep) {
+    for (uint32_t turn = 0; turn < most; turn += kAtOnce, from += kAtOnce * kStep) {
         TwoWords some[kAtOnce];
         bool lacks[kAtOnce];
 #pragma unroll
@@ -56,13 +57,12 @@ __device__ __forceinline__ void receive(const uint64_t* from, uint32_t count, ui
                 lacks[i] = lacks[i] && !some[i].are_of(age);
                 waits = waits || lacks[i];
             }
-        } while (waits);
+        } while (any_looks(waits));
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
             if (turn + i < count) take(turn + i, some[i].data());
         }
     }
-    __syncwarp();
 }
 
 // What the link under way reads and writes. The first link of a chain has no mail, and the last one sends none.

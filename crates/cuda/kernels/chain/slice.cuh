@@ -25,6 +25,17 @@ struct PlainWeight {
         __device__ __forceinline__ Scale find(uint32_t) const { return {}; }
     };
 
+    // Of a slice: two words for every sixteen.
+    struct Inputs {
+        uint32_t words[2][4];
+
+        // Where this lane finds its rows.
+        __device__ __forceinline__ void load(uint32_t from) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) load_matrices(words[half], from + half * 64);
+        }
+    };
+
     // A matrix for every sixteen inputs.
     struct Slice {
         uint32_t words[4][4];
@@ -36,14 +47,10 @@ struct PlainWeight {
             for (int i = 0; i < 4; ++i) load_matrices(words[i], from + row * 128 + ((i * 2 + side) ^ row % 8) * 16);
         }
 
-        // Adds products with the inputs whose rows this lane finds there.
-        __device__ __forceinline__ void multiply(uint32_t inputs, uint32_t, const Rows&, const Scale&, float (&sums)[2][4]) const {
+        __device__ __forceinline__ void multiply(const Inputs& inputs, uint32_t, const Rows&, const Scale&, float (&sums)[4][4]) const {
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                uint32_t b[4];
-                load_matrices(b, inputs + half * 64);
-#pragma unroll
-                for (int i = 0; i < 2; ++i) multiply_bf16(sums[i], words[half * 2 + i], b[2 * i], b[2 * i + 1]);
+            for (int i = 0; i < 4; ++i) {
+                multiply_bf16(sums[i], words[i], inputs.words[i / 2][i % 2 * 2], inputs.words[i / 2][i % 2 * 2 + 1]);
             }
         }
     };
@@ -109,6 +116,13 @@ struct NarrowWeight {
         }
     };
 
+    // Too many to be held beside those of other stages.
+    struct Inputs {
+        uint32_t place;
+
+        __device__ __forceinline__ void load(uint32_t from) { place = from; }
+    };
+
     // Codes of a segment: two halves of output lane / 4, then of lane / 4 + 8.
     struct Slice {
         uint32_t words[4][4];
@@ -123,13 +137,13 @@ struct NarrowWeight {
             }
         }
 
-        __device__ __forceinline__ void multiply(uint32_t inputs, uint32_t stage, const Rows& rows, const Scale& scale,
-                                                 float (&sums)[2][4]) const {
+        __device__ __forceinline__ void multiply(const Inputs& inputs, uint32_t stage, const Rows& rows, const Scale& scale,
+                                                 float (&sums)[4][4]) const {
             float part[2][4] = {};
 #pragma unroll
             for (int quarter = 0; quarter < 4; ++quarter) {
                 uint32_t b[4];
-                load_matrices(b, inputs + quarter * 64);
+                load_matrices(b, inputs.place + quarter * 64);
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     uint32_t a[4];

@@ -16,3 +16,7 @@ __device__ __forceinline__ void store_relaxed(uint64_t* to, uint64_t first, uint
 __device__ __forceinline__ void load_relaxed(uint64_t (&words)[2], const uint64_t* from) {
     asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];" : "=l"(words[0]), "=l"(words[1]) : "l"(from) : "memory");
 }
+
+// True while a lane of this warp, all of which ask, still looks for words: lanes that left alone would do what follows one
+// after the other.
+__device__ __forceinline__ bool any_looks(bool looks) { return __any_sync(0xffffffffu, looks); }

@@ -13,6 +13,15 @@ struct Place {
             parity ^= 1;
         }
     }
+
+    // By so many stages, no more than there are.
+    __device__ __forceinline__ void advance(uint32_t by, uint32_t stages) {
+        stage += by;
+        if (stage >= stages) {
+            stage -= stages;
+            parity ^= 1;
+        }
+    }
 };
 
 // In a ring whose size is known when it is compiled.

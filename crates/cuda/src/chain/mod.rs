@@ -43,7 +43,7 @@ const WORD: usize = 8;
 /// The kernel's shared memory: bytes of a stage, the most stages, and what else it needs.
 const STAGE: usize = 16 << 10;
 const MOST_STAGES: usize = 16;
-const REST: usize = 10_240;
+const REST: usize = 9216;
 const THREADS: usize = 384;
 /// Positions that one copy must bring at least, for the sake of swizzling.
 const FEWEST_AT_ONCE: usize = 8;
@@ -198,10 +198,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_rows_leave_room_for_a_ring() {
+    fn the_largest_rows_leave_room_for_stages_that_are_waited_for_at_once() {
+        // `kUnderWay` and `kHeld` of the kernel.
+        let at_once = 4;
         let room = MOST_ROWS_ROOM.next_multiple_of(1024);
         let ring = (WHOLE_ROOM - REST - room) / STAGE;
-        assert!(ring >= 2, "{ring} stages");
+        assert!(ring >= at_once, "{ring} stages");
     }
 
     #[test]
