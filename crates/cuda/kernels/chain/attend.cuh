@@ -427,8 +427,8 @@ private:
         for (uint32_t first = warp * 32; first < all_seen; first += kComputing) {
             // Whole warps look; behind the last one, at that.
             const uint32_t i = min(first + lane, all_seen - 1), other = by_count.of(i), pair = begin + i - other * count;
-            const Merged found = look((part.first_number + other) * kMostHeads + pair / kPairs, pair % kPairs * 2);
-            if (first + lane < all_seen) seen[i] = found;
+            const Merged heard = look((part.first_number + other) * kMostHeads + pair / kPairs, pair % kPairs * 2);
+            if (first + lane < all_seen) seen[i] = heard;
         }
         __syncwarp();
         meet(1, kComputing);
@@ -452,14 +452,14 @@ private:
     // Waits for what a part tells of two elements.
     __device__ __forceinline__ Merged look(uint32_t place, uint32_t element) const {
         TwoWords scale, sum;
-        const uint64_t *scales = a.part_scales + 2 * place, *sums = a.part_sums + place * kHeadDim + element;
+        const uint64_t *scale_words = a.part_scales + 2 * place, *sum_words = a.part_sums + place * kHeadDim + element;
 #pragma unroll 1
         do {
-            scale.look(scales);
-            sum.look(sums);
+            scale.look(scale_words);
+            sum.look(sum_words);
         } while (any_looks(!scale.are_of(mail.to_age) || !sum.are_of(mail.to_age)));
-        const float2 found = floats(scale);
-        return {found.x, found.y, floats(sum)};
+        const float2 both = floats(scale);
+        return {both.x, both.y, floats(sum)};
     }
 
     __device__ __forceinline__ static float2 floats(const TwoWords& words) {
