@@ -17,7 +17,6 @@ struct LateFactors {
 
 struct ChainEnding {
     const ChainLink& link;
-    const LinearSurroundings& p;
     const ChainMail& mail;
     const LateFactors& factors;
     const uint32_t lane = threadIdx.x % 32;
@@ -30,10 +29,11 @@ struct ChainEnding {
     float weight = 1.0f;
 
     __device__ __forceinline__ ChainEnding(const ChainLink& which, const ChainMail& post, const LateFactors& late)
-        : link(which), p(which.linear), mail(post), factors(late) {}
+        : link(which), mail(post), factors(late) {}
 
     // Asks for what is to be added to a group's sums, long before there are any.
     __device__ __forceinline__ void prepare(uint32_t group) {
+        const LinearSurroundings& p = link.linear;
         const Place place(link.kind, p, lane, group);
         if (!place.there) return;
         if (p.bias) bias = bits(p.bias + place.at + (second && place.gated ? place.width : 0));

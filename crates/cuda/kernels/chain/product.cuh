@@ -134,14 +134,14 @@ private:
     __device__ void take_rows() {
         // Pieces of four inputs: of a slice, and inputs from one piece of a lane to the next.
         constexpr uint32_t kEach = Weight::kInputs / 4, kStages = 32 / kEach, kStep = kStages * kWarps * Weight::kInputs;
-        const uint32_t first = number(lane / kEach) * Weight::kInputs + lane % kEach * 4;
+        const uint32_t begin = number(lane / kEach) * Weight::kInputs, first = begin + lane % kEach * 4;
         const auto turns_of = [](uint32_t all, uint32_t from) { return (all + kStep - 1 - from) / kStep; };
         // Slices are whole: only the last stage may lack some. The first lane has most.
         const uint32_t there = link.inputs, turns = turns_of(there, first), most = turns_of(there, warp * Weight::kInputs);
         const bool pads = turns < turns_of(stages * kWarps * Weight::kInputs, first);
 #pragma unroll 1
         for (uint32_t row = 0; row < rows; ++row) {
-            uint8_t* to = x + row * row_bytes + number(lane / kEach) * Weight::kInputs * 2;
+            uint8_t* to = x + row * row_bytes + begin * 2;
             const auto put = [&](uint32_t turn, uint2 four) {
                 scaled.put(to + turn * (kStep * 2), row, turn * kStages + lane / kEach, lane % kEach, four);
             };

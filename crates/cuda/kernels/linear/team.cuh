@@ -1,8 +1,8 @@
 // Blocks that multiply tiles of outputs, and blocks of a cluster that share the inputs of one.
 //
 // A warpgroup multiplies 64 outputs of the weight with all rows of x; which of the two is the first factor, its kind and the
-// rows say. A block takes one tile of outputs and a whole multiprocessor. Where there are fewer tiles than multiprocessors, blocks of a cluster share the inputs of a tile:
-// each sends its sums to where rows are ended, and ends some of the rows itself.
+// rows say. A block takes one tile of outputs and a whole multiprocessor. Where there are fewer tiles than multiprocessors,
+// blocks of a cluster share the inputs of a tile: each sends its sums to where rows are ended, and ends some of them itself.
 #pragma once
 #include "../common/cluster.cuh"
 #include "../common/order.cuh"
