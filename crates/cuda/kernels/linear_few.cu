@@ -139,13 +139,16 @@ struct Few {
 
         __device__ __forceinline__ uint32_t row(uint32_t number) const { return number; }
 
-        __device__ __forceinline__ void add(uint32_t place, float (&totals)[4]) const {
+        template <int kCount>
+        __device__ __forceinline__ void add(const uint32_t (&places)[kCount], float (&totals)[kCount][4]) const {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) totals[i] = 0.0f;
+            for (int i = 0; i < kCount; ++i) {
+                totals[i][0] = totals[i][1] = totals[i][2] = totals[i][3] = 0.0f;
 #pragma unroll
-            for (int share = 0; share < kShares; ++share) {
-                const float4 found = *reinterpret_cast<const float4*>(sums + share * kTokens * Rows::kRow + place);
-                totals[0] += found.x, totals[1] += found.y, totals[2] += found.z, totals[3] += found.w;
+                for (int share = 0; share < kShares; ++share) {
+                    const float4 found = *reinterpret_cast<const float4*>(sums + share * kTokens * Rows::kRow + places[i]);
+                    totals[i][0] += found.x, totals[i][1] += found.y, totals[i][2] += found.z, totals[i][3] += found.w;
+                }
             }
         }
     };

@@ -1,6 +1,6 @@
 // Blocks of a cluster: a place in another block's shared memory is its number and the address there.
 #pragma once
-#include "builtins.h"
+#include "barrier.cuh"
 
 inline uint32_t cluster_size() { return emulator::block().grid.cluster; }
 inline uint32_t cluster_rank() { return emulator::block().index.x % cluster_size(); }
@@ -24,19 +24,18 @@ inline void wait_for_cluster() {
     emulator::block().wait({"its cluster, turn", turn}, [&cluster, turn] { return cluster.turn >= turn; });
 }
 
-inline void meet_cluster() {
-    greet_cluster();
-    wait_for_cluster();
-}
-
 constexpr uint32_t kRankShift = 24;
 
 inline uint32_t address_in(uint32_t rank, uint32_t address) { return (rank + 1) << kRankShift | address; }
 
-template <class... Floats>
-inline void store_there(uint32_t address, Floats... values) {
-    if (address >> kRankShift == 0) emulator::refuse("writes to %u, which is in no other block", address);
-    const uint32_t rank = (address >> kRankShift) - 1, within = address & ((1u << kRankShift) - 1);
-    const float all[] = {values...};
-    memcpy(emulator::at_shared_of(rank, within, sizeof all, sizeof all), all, sizeof all);
+// Where a place that is named so lies.
+inline uint8_t* there(uint32_t address, uint32_t bytes, uint32_t alignment) {
+    if (address >> kRankShift == 0) emulator::refuse("means %u, which is in no other block", address);
+    return emulator::at_shared_of((address >> kRankShift) - 1, address & ((1u << kRankShift) - 1), bytes, alignment);
+}
+
+inline void copy_there(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+    if (bytes % 16 != 0) emulator::refuse("copies %u bytes to another block", bytes);
+    memcpy(there(to, bytes, 16), emulator::at_shared(shared_address(from), bytes, 16), bytes);
+    reinterpret_cast<Barrier*>(there(barrier, sizeof(Barrier), sizeof(Barrier)))->complete(bytes);
 }

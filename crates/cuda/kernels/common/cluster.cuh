@@ -1,6 +1,6 @@
 // Blocks of a cluster: they run at the same time and see each other's shared memory.
 #pragma once
-#include <cstdint>
+#include "copy.cuh"
 
 __device__ __forceinline__ uint32_t cluster_rank() {
     uint32_t rank;
@@ -19,12 +19,6 @@ __device__ __forceinline__ uint32_t cluster_size() {
 __device__ __forceinline__ void greet_cluster() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
 __device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
-// All threads of all blocks that have not ended meet, and see what the others stored in their blocks before.
-__device__ __forceinline__ void meet_cluster() {
-    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
-    wait_for_cluster();
-}
-
 // Where this place in shared memory lies in another block.
 __device__ __forceinline__ uint32_t address_in(uint32_t rank, uint32_t address) {
     uint32_t there;
@@ -32,11 +26,10 @@ __device__ __forceinline__ uint32_t address_in(uint32_t rank, uint32_t address) 
     return there;
 }
 
-__device__ __forceinline__ void store_there(uint32_t address, float value) {
-    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
-}
-
-// Two that lie side by side at a multiple of their size.
-__device__ __forceinline__ void store_there(uint32_t address, float first, float second) {
-    asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(first), "f"(second) : "memory");
+// Copies pieces of sixteen bytes from here to another block, whose barrier then has so many bytes less to wait for. What is
+// copied stays as it is until the other block has seen it.
+__device__ __forceinline__ void copy_there(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "r"(shared_address(from)), "r"(bytes), "r"(barrier)
+                 : "memory");
 }

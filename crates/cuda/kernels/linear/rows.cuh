@@ -31,15 +31,19 @@ struct TileSums {
     // The row that is the so manieth of this block.
     __device__ __forceinline__ uint32_t row(uint32_t number) const { return number * parts + part; }
 
-    // Parts are added in order, whoever adds them.
-    __device__ __forceinline__ void add(uint32_t place, float (&sums)[4]) const {
+    // Of several places; parts are added in order, whoever adds them.
+    template <int kCount>
+    __device__ __forceinline__ void add(const uint32_t (&places)[kCount], float (&sums)[kCount][4]) const {
 #pragma unroll
-        for (uint32_t i = 0; i < 4; ++i) sums[i] = 0.0f;
+        for (int i = 0; i < kCount; ++i) sums[i][0] = sums[i][1] = sums[i][2] = sums[i][3] = 0.0f;
 #pragma unroll 1
         for (uint32_t from = 0; from < parts; ++from) {
             const float* sent = from == part ? own : received + (from - (from > part)) * apart;
-            const float4 found = *reinterpret_cast<const float4*>(sent + place);
-            sums[0] += found.x, sums[1] += found.y, sums[2] += found.z, sums[3] += found.w;
+#pragma unroll
+            for (int i = 0; i < kCount; ++i) {
+                const float4 found = *reinterpret_cast<const float4*>(sent + places[i]);
+                sums[i][0] += found.x, sums[i][1] += found.y, sums[i][2] += found.z, sums[i][3] += found.w;
+            }
         }
     }
 };
@@ -56,9 +60,10 @@ struct RowEnding {
     // A thread has the same outputs of every so manieth row.
     static constexpr uint32_t kStep = kThreads / kQuads;
     static_assert(kGated || kQuads % 4 == 0, "quads of sixteen outputs are neighbours");
-    // Rows that a thread has at most, and those whose residuals it asks for at once.
+    // Rows that a thread has at most, those that it ends side by side, and those whose residuals it asks for at once.
     static constexpr uint32_t kEach = (kRows + kStep - 1) / kStep;
-    static constexpr uint32_t kAtOnce = !kOnward ? 1 : kEach < 4 ? kEach : 4;
+    static constexpr uint32_t kPair = kEach < 2 ? 1 : 2;
+    static constexpr uint32_t kAtOnce = kOnward && kEach >= 4 ? 4 : kPair;
 
     // What a thread needs at the end and can ask for long before.
     struct Ahead {
@@ -111,7 +116,9 @@ struct RowEnding {
 #pragma unroll 1
         for (uint32_t first = 0; sums.row(first) < p.rows; first += kAtOnce * kStep) {
 #pragma unroll
-            for (uint32_t i = 0; i < kAtOnce; ++i, number += kStep) end(sums, number, factors, ahead, ahead.residual[i]);
+            for (uint32_t i = 0; i < kAtOnce; i += kPair, number += kPair * kStep) {
+                if (i == 0 || sums.row(first + i * kStep) < p.rows) end(sums, number, factors, ahead, &ahead.residual[i]);
+            }
             if constexpr (kOnward && kEach > kAtOnce) load_residuals(sums, number, ahead);
         }
     }
@@ -119,16 +126,33 @@ struct RowEnding {
 private:
     template <class Sums>
     __device__ __forceinline__ void end(const Sums& sums, uint32_t number, const float* factors, const Ahead& ahead,
-                                        const float (&before)[4]) const {
-        const uint32_t row = sums.row(number), quad = threadIdx.x % kQuads;
-        const bool is_mine = is_there && row < p.rows;
-        float held[kHeld][4];
+                                        const float (*before)[4]) const {
+        const uint32_t quad = threadIdx.x % kQuads;
         // Gates and their factors lie eight by eight.
         const uint32_t output = kGated ? quad / 2 * 16 + quad % 2 * 4 : quad * 4;
+        uint32_t rows[kPair], places[kPair * kHeld];
+        bool is_mine[kPair];
 #pragma unroll
-        for (uint32_t j = 0; j < kHeld; ++j) sums.add(is_mine ? number * kRow + output + j * 8 : 0, held[j]);
+        for (uint32_t i = 0; i < kPair; ++i) {
+            rows[i] = sums.row(number + i * kStep);
+            is_mine[i] = is_there && rows[i] < p.rows;
+#pragma unroll
+            for (uint32_t j = 0; j < kHeld; ++j) {
+                places[i * kHeld + j] = is_mine[i] ? (number + i * kStep) * kRow + output + j * 8 : 0;
+            }
+        }
+        float held[kPair * kHeld][4];
+        sums.add(places, held);
+#pragma unroll
+        for (uint32_t i = 0; i < kPair; ++i) {
+            const float factor = factors && is_mine[i] ? factors[rows[i]] : 1.0f;
+            end_row(rows[i], is_mine[i], factor, ahead, before[i], &held[i * kHeld]);
+        }
+    }
+
+    __device__ __forceinline__ void end_row(uint32_t row, bool is_mine, float factor, const Ahead& ahead,
+                                            const float (&before)[4], float (*held)[4]) const {
         float(&values)[4] = held[0];
-        const float factor = factors && is_mine ? factors[row] : 1.0f;
 #pragma unroll
         for (uint32_t i = 0; i < 4; ++i) {
 #pragma unroll

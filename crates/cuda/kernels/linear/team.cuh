@@ -46,10 +46,12 @@ struct TeamOf {
         Barrier empty[kStages];
         // Opens when the factors are there that rows of x lack.
         Barrier found;
+        // Opens when the sums of others are there.
+        Barrier come;
         float factors[kTokens];
     };
     static_assert(sizeof(Barriers) <= 1024, "fits");
-    static_assert(kTokens * Rows::kRow * 4 <= kStages * kBytes, "sums take the place of stages");
+    static_assert(kTokens * Rows::kRow * 4 <= kStages * kBytes / 2, "sums take the place of stages, beside those of others");
 
     const Params& p;
     uint8_t* ring;
@@ -75,7 +77,7 @@ struct TeamOf {
         const Shares shares(p.stages, parts);
         begin = shares.begin(part);
         end = shares.begin(part + 1);
-        stages = kStages - ((parts - 1) * sent_floats() * 4 + kBytes - 1) / kBytes;
+        stages = kStages - (received_bytes() + kBytes - 1) / kBytes;
     }
 
     // Stages may be used again when all threads that multiply are done with them.
@@ -91,7 +93,9 @@ struct TeamOf {
                 barriers->empty[i].init(kConsumers / Kind::kThreadsToRelease);
             }
             barriers->found.init(kFactorWarps);
+            barriers->come.init(1);
             publish_barriers();
+            barriers->come.expect(received_bytes());
         }
         if (threadIdx.x == kConsumers) {
             expect_map(&p.weight);
@@ -117,11 +121,15 @@ struct TeamOf {
     }
 
 private:
-    // What a block sends to another one: its sums of the rows that the other one ends.
-    __device__ __forceinline__ uint32_t sent_floats() const { return (kTokens >> shift) * Rows::kRow; }
+    // Sums of the rows that one block ends. They are put in the place of stages, block by block; what others send comes
+    // behind the stages.
+    __device__ __forceinline__ uint32_t share_floats() const { return (kTokens >> shift) * Rows::kRow; }
+    __device__ __forceinline__ uint32_t received_bytes() const { return (parts - 1) * share_floats() * 4; }
 
-    __device__ __forceinline__ float* own() const { return reinterpret_cast<float*>(ring); }
-    __device__ __forceinline__ float* received() const { return reinterpret_cast<float*>(ring + stages * kBytes); }
+    __device__ __forceinline__ float* share(uint32_t to) const { return reinterpret_cast<float*>(ring) + to * share_floats(); }
+    __device__ __forceinline__ float* received(uint32_t from, uint32_t to) const {
+        return reinterpret_cast<float*>(ring + stages * kBytes) + (from - (from > to)) * share_floats();
+    }
 
     __device__ void fetch_weights(uint32_t slot, uint32_t stage) const {
         Barrier* full = &barriers->full[slot];
@@ -159,44 +167,51 @@ private:
         }
     }
 
-    // Where sums of rows that this block ends lie, and those of rows that another one does.
-    __device__ __forceinline__ const float* base_in(uint32_t to) const {
-        return to == part ? own() : received() + (part - (part > to)) * sent_floats();
-    }
-
-    // Sums go to where their rows are ended: in the place of stages here, behind the stages elsewhere. Of eight rows, blocks
-    // take turns: a thread has sums of one, or of two.
-    __device__ __forceinline__ void send(const Sums& sums) const {
+    // Sums are put by who ends their rows: of eight rows, blocks take turns, and a thread has sums of one, or of two.
+    __device__ __forceinline__ void put(const Sums& sums) const {
         if constexpr (kRowsFirst) {
-            send_neighbours(sums);
+            put_neighbours(sums);
         } else {
-            send_columns(sums);
+            put_columns(sums);
         }
     }
 
-    __device__ __forceinline__ void send_neighbours(const Sums& sums) const {
-        const uint32_t lane = threadIdx.x % 32, output = threadIdx.x / 128 * 64 + lane % 4 * 2, to = lane / 4 & (parts - 1);
+    __device__ __forceinline__ void put_neighbours(const Sums& sums) const {
+        const uint32_t lane = threadIdx.x % 32, output = threadIdx.x / 128 * 64 + lane % 4 * 2;
 #pragma unroll
         for (uint32_t half = 0; half < 2; ++half) {
             const uint32_t token = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4;
-            const uint32_t place = address_in(to, shared_address(base_in(to) + (token >> shift) * Rows::kRow + output));
+            float* place = share(token & (parts - 1)) + (token >> shift) * Rows::kRow + output;
 #pragma unroll
-            for (uint32_t i = 0; i < 8; ++i) store_there(place + i * 32, sums[i * 4 + half * 2], sums[i * 4 + half * 2 + 1]);
+            for (uint32_t i = 0; i < 8; ++i) {
+                *reinterpret_cast<float2*>(place + i * 8) = make_float2(sums[i * 4 + half * 2], sums[i * 4 + half * 2 + 1]);
+            }
         }
     }
 
-    __device__ __forceinline__ void send_columns(const Sums& sums) const {
-        const uint32_t lane = threadIdx.x % 32, output = threadIdx.x / 32 * 16 + lane / 4, step = (8 >> shift) * Rows::kRow * 4;
+    __device__ __forceinline__ void put_columns(const Sums& sums) const {
+        const uint32_t lane = threadIdx.x % 32, output = threadIdx.x / 32 * 16 + lane / 4, step = (8 >> shift) * Rows::kRow;
 #pragma unroll
         for (int parity = 0; parity < 2; ++parity) {
-            const uint32_t token = lane % 4 * 2 + parity, to = token & (parts - 1);
-            uint32_t place = address_in(to, shared_address(base_in(to) + (token >> shift) * Rows::kRow + output));
+            const uint32_t token = lane % 4 * 2 + parity;
+            float* place = share(token & (parts - 1)) + (token >> shift) * Rows::kRow + output;
 #pragma unroll
             for (int i = parity; i < kTokens / 2; i += 4, place += step) {
-                store_there(place, sums[i]);
-                store_there(place + 32, sums[i + 2]);
+                place[0] = sums[i];
+                place[8] = sums[i + 2];
             }
         }
+    }
+
+    // A thread for each other block sends what that one ends; then what others sent is there.
+    __device__ __forceinline__ void exchange() const {
+        const uint32_t to = threadIdx.x;
+        if (to < parts && to != part) {
+            const uint32_t place = address_in(to, shared_address(received(part, to)));
+            copy_there(place, share(to), share_floats() * 4, address_in(to, shared_address(&barriers->come)));
+        }
+        barriers->come.wait(0);
+        greet_cluster();
     }
 
     // Gates and their factors, eight of each in turn: a thread has those of two neighbouring results, of two rows.
@@ -235,7 +250,7 @@ private:
         Sums sums = {};
         typename Rows::Ahead ahead;
         const Rows rows(p, tile * kOutputs);
-        const TileSums tile_sums{own(), received(), part, parts, sent_floats()};
+        const TileSums tile_sums{share(part), received(0, part), part, parts, share_floats()};
         rows.prepare(ahead);
         wait_for_predecessor();
         if constexpr (kEndsLayer) rows.load_residuals(tile_sums, Rows::first_number(), ahead);
@@ -249,16 +264,15 @@ private:
         if (parts > 1) wait_for_cluster();
         // Nothing is on its way any more, but other warpgroups may still read the stages.
         meet(1, kConsumers);
-        send(sums);
-        if (parts > 1) {
-            // Threads that fetched or found factors have ended, or are about to.
-            meet_cluster();
-        } else {
-            meet(1, kConsumers);
-        }
+        put(sums);
+        publish_shared();
+        meet(1, kConsumers);
+        if (parts > 1) exchange();
         const bool late = !kEndsLayer && p.squares;
         if (late) barriers->found.wait(0);
         rows.run(tile_sums, late ? barriers->factors : nullptr, ahead);
+        // What was sent lies here until the others have seen it.
+        if (parts > 1) wait_for_cluster();
     }
 };
 
