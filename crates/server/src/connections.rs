@@ -25,7 +25,8 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Serves whoever connects until the sender of `closed` is gone, and then until all that was asked is answered. A connection
-/// that does not send the whole head of a request in `head_time` is closed; of HTTP/2, one that does not begin.
+/// that does not send the whole head of a request in `head_time` is closed; of HTTP/2, one that does not begin, and one that
+/// says nothing for twice as long, though it is asked whether it is still there.
 pub(crate) async fn serve(
     listener: TcpListener,
     app: Router,
@@ -84,7 +85,13 @@ impl Connection {
 fn builder(http2: bool, head_time: Duration) -> Builder<TokioExecutor> {
     let builder = Builder::new(TokioExecutor::new());
     if http2 {
-        return builder.http2_only();
+        let mut builder = builder.http2_only();
+        let mut http2 = builder.http2();
+        http2
+            .timer(TokioTimer::new())
+            .keep_alive_interval(head_time)
+            .keep_alive_timeout(head_time);
+        return builder;
     }
     let mut builder = builder.http1_only();
     let mut http1 = builder.http1();

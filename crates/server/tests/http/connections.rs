@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use axum::body::Bytes;
+use http::Request;
+use http_body_util::Full;
+use hyper::client::conn::http2::handshake;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 use testkit::fake_executor::FakeExecutor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,6 +15,8 @@ use tokio::net::TcpStream;
 use crate::harness::{Gate, Setup, TestServer};
 
 const HEAD_TIME: Duration = Duration::from_millis(200);
+/// How clients of HTTP/2 begin, with settings that say nothing.
+const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// Longer than any head may take.
 const LONG: Duration = Duration::from_secs(10);
 
@@ -37,6 +44,7 @@ async fn heads_that_never_end_close_their_connection_and_no_other() {
         "",
         "P",
         "PRI * HTTP/2.0\r\n",
+        PREFACE,
         "GET /ping HTTP/1.1\r\nhost: x\r\n",
         "POST",
     ] {
@@ -84,6 +92,32 @@ async fn an_answer_may_take_longer_than_a_head() {
     });
     assert_eq!(answer.status, 200);
     assert_eq!(answer.json()["text"], "late");
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_of_http2_that_is_still_there_may_wait_and_be_idle() {
+    let (gate, model) = Gate::new();
+    let server = start(|setup| setup.executor = FakeExecutor::new(model)).await;
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let connected = handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (mut client, connection) = connected.unwrap();
+    let connection = tokio::spawn(connection);
+    let body = json!({"text": "say:late\n", "sampling_params": {"max_new_tokens": 8}});
+    let request = Request::post("http://x/generate")
+        .header("content-type", "application/json")
+        .body(Full::<Bytes>::from(body.to_string()))
+        .unwrap();
+    let (answer, ()) = tokio::join!(client.send_request(request), async {
+        tokio::time::sleep(3 * HEAD_TIME).await;
+        drop(gate);
+    });
+    assert_eq!(answer.unwrap().status(), 200);
+    tokio::time::sleep(3 * HEAD_TIME).await;
+    let ping = Request::get("http://x/ping").body(Full::default()).unwrap();
+    assert_eq!(client.send_request(ping).await.unwrap().status(), 200);
+    drop(client);
+    connection.await.unwrap().unwrap();
     server.stop().await.unwrap();
 }
 
