@@ -18,6 +18,18 @@ const DIMENSIONS: &str = r#"{
     "tie_word_embeddings": true, "bos_token_id": 1, "eos_token_id": 2
 }"#;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_peregrine");
+
+/// The program in a home of its own, with a variable that PyTorch would read.
+pub(crate) fn command(home: &Path) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .env_clear()
+        .env("HOME", home)
+        .env("PYTORCH_ALLOC_CONF", "x");
+    command
+}
+
 /// A signal by the name that `kill` knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Signal {
@@ -42,21 +54,39 @@ impl Server {
         std::fs::write(home.path().join("config.json"), DIMENSIONS).unwrap();
         let model = home.path().to_str().unwrap().to_owned();
         let dummy = ["--load-format", "dummy", "--skip-tokenizer-init"];
-        Self::launch(home, &model, &[&dummy, args].concat())
+        let program = command(home.path());
+        Self::launch(program, home, &["serve", &model], &[&dummy, args].concat())
     }
 
     /// A real model.
     pub(crate) fn of(model: &Path, args: &[&str]) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        Self::launch(home, model.to_str().unwrap(), args)
+        Self::start(&["serve", model.to_str().unwrap()], args)
     }
 
-    fn launch(home: TempDir, model: &str, args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_peregrine"))
+    /// By these words of a command line.
+    pub(crate) fn start(words: &[&str], args: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let program = command(home.path());
+        Self::launch(program, home, words, args)
+    }
+
+    /// With the shell's `ulimit` so, from the beginning.
+    pub(crate) fn limited(limit: &str, words: &[&str], args: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let mut shell = Command::new("/bin/sh");
+        shell
             .env_clear()
             .env("HOME", home.path())
-            .args(["serve", "--model-path", model, "--port", "0"])
-            .args(["--threads", "1"])
+            .arg("-c")
+            .arg(format!("ulimit {limit} && exec \"$0\" \"$@\""))
+            .arg(PROGRAM);
+        Self::launch(shell, home, words, args)
+    }
+
+    fn launch(mut program: Command, home: TempDir, words: &[&str], args: &[&str]) -> Self {
+        let mut child = program
+            .args(words)
+            .args(["--port", "0", "--threads", "1"])
             .args(args)
             .stderr(Stdio::piped())
             .spawn()
@@ -83,6 +113,11 @@ impl Server {
         address.clone_into(&mut server.address);
         server.wait_for("The server is fired up and ready to roll!");
         server
+    }
+
+    /// From its next line on nobody reads its log.
+    pub(crate) fn ignore_log(&mut self) {
+        self.log = channel().1;
     }
 
     /// The next line of the log with these words.
@@ -149,14 +184,22 @@ impl Server {
 
     /// A number that the kernel tells of the process.
     pub(crate) fn told(&self, file: &str, key: &str) -> u64 {
+        self.words(file, key)[0].parse().unwrap()
+    }
+
+    /// How much of something it may have, and how much it could allow itself.
+    pub(crate) fn limits(&self, key: &str) -> [u64; 2] {
+        let words = self.words("limits", key);
+        // There may be no limit.
+        [0, 1].map(|place| words[place].parse().unwrap_or(u64::MAX))
+    }
+
+    /// What the kernel tells of the process behind a key.
+    fn words(&self, file: &str, key: &str) -> Vec<String> {
         let text = std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap();
         let rest = text.lines().find_map(|line| line.strip_prefix(key));
-        rest.unwrap()
-            .split_whitespace()
-            .next()
-            .unwrap()
-            .parse()
-            .unwrap()
+        let words = rest.unwrap().split_whitespace();
+        words.map(str::to_owned).collect()
     }
 
     /// The statuses of requests with this body, all sent before an answer is read.
@@ -177,6 +220,13 @@ impl Server {
         let process = self.child.id().to_string();
         let told = Command::new("kill").args([name, &process]).status();
         assert!(told.unwrap().success());
+    }
+
+    /// Ends it by a signal; its exit code and its whole log.
+    pub(crate) fn stop(self) -> (Option<i32>, String) {
+        self.signal(Signal::Terminate);
+        let (status, log) = self.end();
+        (status.code(), log.join("\n"))
     }
 
     /// Waits for the process to end by itself; its status and its whole log.

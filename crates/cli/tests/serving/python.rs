@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::server::Server;
+use super::process::Server;
 
 #[test]
 fn the_openai_client_finds_what_it_expects() {

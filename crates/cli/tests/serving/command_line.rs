@@ -1,14 +1,11 @@
-//! The server as a process: from the command line to an answer and a clean end.
+//! From the command line to an answer and a clean end.
 
-#![expect(clippy::unwrap_used, reason = "a test ends at the first surprise")]
-
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use super::process::{Server, command};
 
 fn tiny(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -16,147 +13,17 @@ fn tiny(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A server on a free port; stopped when dropped.
-struct Server {
-    child: Child,
-    /// Taken by a test that does not read it any more.
-    log: Option<BufReader<ChildStderr>>,
-    lines: Vec<String>,
-    address: String,
-    _home: TempDir,
-}
-
-impl Server {
-    fn start(words: &[&str], args: &[&str]) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let program = command(home.path());
-        Self::launch(program, home, words, args)
-    }
-
-    fn launch(mut program: Command, home: TempDir, words: &[&str], args: &[&str]) -> Self {
-        let mut child = program
-            .args(words)
-            .args(["--port", "0", "--threads", "1"])
-            .args(args)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let log = Some(BufReader::new(child.stderr.take().unwrap()));
-        let (lines, address) = (Vec::new(), String::new());
-        let mut server = Self {
-            child,
-            log,
-            lines,
-            address,
-            _home: home,
-        };
-        let running = server.wait_for("Uvicorn running on http://");
-        let rest = running.split("http://").nth(1).unwrap();
-        rest.split(' ')
-            .next()
-            .unwrap()
-            .clone_into(&mut server.address);
-        server.wait_for("The server is fired up and ready to roll!");
-        server
-    }
-
-    fn wait_for(&mut self, marker: &str) -> String {
-        loop {
-            let mut line = String::new();
-            let read = self.log.as_mut().unwrap().read_line(&mut line).unwrap();
-            assert!(
-                read > 0,
-                "the log ended before {marker:?}:\n{}",
-                self.lines.concat()
-            );
-            self.lines.push(line.clone());
-            if line.contains(marker) {
-                return line;
-            }
-        }
-    }
-
-    fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let body = if body.is_null() {
-            String::new()
-        } else {
-            body.to_string()
-        };
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-        let body = answer.split_once("\r\n\r\n").unwrap().1;
-        (status, serde_json::from_str(body).unwrap_or(Value::Null))
-    }
-
-    /// Sends SIGTERM, waits, and returns the exit code with the whole log.
-    fn stop(mut self) -> (Option<i32>, String) {
-        let told = Command::new("kill")
-            .arg(self.child.id().to_string())
-            .status()
-            .unwrap();
-        assert!(told.success());
-        let mut rest = String::new();
-        if let Some(log) = &mut self.log {
-            log.read_to_string(&mut rest).unwrap();
-        }
-        (
-            self.child.wait().unwrap().code(),
-            self.lines.concat() + &rest,
-        )
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn command(home: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_peregrine"));
-    command
-        .env_clear()
-        .env("HOME", home)
-        .env("PYTORCH_ALLOC_CONF", "x");
-    command
-}
-
 /// A server for token ids that begins its life under `limit`, an option of the shell's `ulimit`.
 fn limited(limit: &str) -> Server {
-    let home = tempfile::tempdir().unwrap();
-    let mut shell = Command::new("/bin/sh");
-    shell
-        .env_clear()
-        .env("HOME", home.path())
-        .arg("-c")
-        .arg(format!("ulimit {limit} && exec \"$0\" \"$@\""))
-        .arg(env!("CARGO_BIN_EXE_peregrine"));
     let model = tiny("llama-gqa2");
-    let words = ["serve", "--model-path", model.to_str().unwrap()];
-    Server::launch(shell, home, &words, &["--skip-tokenizer-init"])
+    let words = ["serve", model.to_str().unwrap()];
+    Server::limited(limit, &words, &["--skip-tokenizer-init"])
 }
 
 #[test]
 fn a_server_may_open_as_many_files_as_the_system_lets_it() {
     let server = limited("-Sn 64");
-    let limits = format!("/proc/{}/limits", server.child.id());
-    let limits = std::fs::read_to_string(limits).unwrap();
-    let line = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"));
-    let mut numbers = line.unwrap().split_whitespace().skip(3);
-    let soft: u64 = numbers.next().unwrap().parse().unwrap();
-    let hard: u64 = numbers.next().unwrap().parse().unwrap_or(u64::MAX);
+    let [soft, hard] = server.limits("Max open files");
     assert_eq!(soft, hard.min(65_535));
 }
 
@@ -182,9 +49,9 @@ fn a_server_whose_log_nobody_reads_any_more_goes_on() {
     let model = tiny("llama-gqa2");
     let model = ["serve", "--model-path", model.to_str().unwrap()];
     let mut server = Server::start(&model, &["--skip-tokenizer-init"]);
-    drop(server.log.take());
+    server.ignore_log();
     let request = json!({"input_ids": [1, 2, 3], "sampling_params": greedy(5)});
-    for _ in 0..2 {
+    for _ in 0..3 {
         assert_eq!(server.ask("POST", "/generate", &request).0, 200);
     }
     assert_eq!(server.stop().0, Some(0));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::server::{Server, Signal};
+use super::process::{Server, Signal};
 
 /// Long enough to be told to stop meanwhile.
 const LONG: u32 = 2000;
