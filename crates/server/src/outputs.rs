@@ -23,6 +23,8 @@ pub(crate) struct Outputs {
 pub(crate) struct Facts {
     /// The name of its request.
     pub(crate) id: String,
+    /// Its own: the same, or where a request has several choices, with its number behind.
+    pub(crate) name: String,
     pub(crate) prompt: Arc<[Token]>,
     pub(crate) log_probs: Option<Arc<LogProbRequest>>,
 }

@@ -79,16 +79,16 @@ fn begin(
             Delivery::Whole => usize::MAX,
             Delivery::Pieces => generation.sampling.stream_interval,
         };
-        let facts = Facts {
-            id: generation.id.clone(),
-            prompt: Arc::clone(&prompt),
-            log_probs: generation.log_probs.clone(),
+        // Who ends requests by the beginning of a name ends all choices, or one.
+        let name = match generation.sampling.choices {
+            1 => generation.id.clone(),
+            _ => format!("{}_{choice}", generation.id),
         };
         let canceller = stream.canceller();
         let cancel = move || canceller.cancel();
         let sequence = Sequence {
             stream: Some(stream),
-            ticket: state.running.enter(&generation.id, cancel),
+            ticket: state.running.enter(&name, cancel),
             decoder: Decoder::new(tokenizer, &generation.sampling.text, &prompt),
             clock: SequenceClock::new(received),
             interval,
@@ -102,6 +102,12 @@ fn begin(
                 detailed_timing: state.config.metrics,
                 log,
             },
+        };
+        let facts = Facts {
+            id: generation.id.clone(),
+            name,
+            prompt: Arc::clone(&prompt),
+            log_probs: generation.log_probs.clone(),
         };
         sequences.push((facts, sequence));
     }

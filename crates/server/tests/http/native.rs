@@ -183,8 +183,11 @@ async fn a_batch_in_a_stream_is_numbered() {
 #[tokio::test]
 async fn choices_of_one_prompt_are_a_list() {
     let server = start().await;
-    let body = json!({"text": "say:yes\n", "sampling_params": {"n": 3}});
+    let body = json!({"text": "say:yes\n", "rid": "r", "sampling_params": {"n": 3}});
     let answer = server.client().post("/generate", &body).await.json();
+    let choices = answer.as_array().unwrap().iter();
+    let ids: Vec<&Value> = choices.map(|one| &one["meta_info"]["id"]).collect();
+    assert_eq!(ids, ["r_0", "r_1", "r_2"]);
     let texts: Vec<&str> = answer
         .as_array()
         .unwrap()
