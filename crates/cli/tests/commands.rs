@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -218,6 +219,71 @@ fn a_model_that_does_not_fit_is_no_and_not_a_mistake() {
     assert_eq!((code, err.as_str()), (1, ""));
     assert!(
         out.contains("fits          no:") && out.contains("--mem-fraction-static"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_busy_port_is_known_before_anything_is_loaded() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let model = tiny("llama-tied");
+    let args = [
+        "serve",
+        model.to_str().unwrap(),
+        "--skip-tokenizer-init",
+        "--port",
+        &port,
+    ];
+    let (code, _, err) = peregrine(&args);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains(&format!("cannot listen on 127.0.0.1:{port}")),
+        "{err}"
+    );
+    assert!(!err.contains("Load weight begin"), "{err}");
+}
+
+#[test]
+fn a_model_without_a_tokenizer_is_told_how_to_be_served() {
+    let model = tiny("llama-tied");
+    let args = ["serve", model.to_str().unwrap(), "--port", "0"];
+    let (code, _, err) = peregrine(&args);
+    assert_eq!(code, 2, "{err}");
+    assert!(
+        err.contains("--tokenizer-path") && err.contains("--skip-tokenizer-init"),
+        "{err}"
+    );
+}
+
+#[test]
+fn show_config_prints_every_value_with_its_reason_and_serves_nothing() {
+    let model = tiny("llama-tied");
+    let args = [
+        "serve",
+        model.to_str().unwrap(),
+        "--show-config",
+        "--max-running-requests",
+        "3",
+    ];
+    let (code, out, _) = peregrine(&args);
+    assert_eq!(code, 0);
+    let row = |name: &str| {
+        out.lines()
+            .find(|line| line.starts_with(name))
+            .map(str::to_owned)
+    };
+    let words = |line: String| {
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        words(row("max_running_requests").unwrap()),
+        ["max_running_requests", "3", "given"]
+    );
+    assert!(
+        row("page_size").is_some() && row("random_seed").is_some(),
         "{out}"
     );
 }

@@ -1,11 +1,11 @@
 //! From the command line to an answer and a clean end.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::process::{Server, command};
+use super::process::{Server, command, existing};
 
 fn tiny(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -15,9 +15,7 @@ fn tiny(name: &str) -> PathBuf {
 
 /// A server for token ids that begins its life under `limit`, an option of the shell's `ulimit`.
 fn limited(limit: &str) -> Server {
-    let model = tiny("llama-gqa2");
-    let words = ["serve", model.to_str().unwrap()];
-    Server::limited(limit, &words, &["--skip-tokenizer-init"])
+    Server::limited(limit, &tiny("llama-gqa2"), &["--skip-tokenizer-init"])
 }
 
 #[test]
@@ -46,9 +44,7 @@ fn greedy(tokens: u32) -> Value {
 
 #[test]
 fn a_server_whose_log_nobody_reads_any_more_goes_on() {
-    let model = tiny("llama-gqa2");
-    let model = ["serve", "--model-path", model.to_str().unwrap()];
-    let mut server = Server::start(&model, &["--skip-tokenizer-init"]);
+    let mut server = Server::of(&tiny("llama-gqa2"), &["--skip-tokenizer-init"]);
     server.ignore_log();
     let request = json!({"input_ids": [1, 2, 3], "sampling_params": greedy(5)});
     for _ in 0..3 {
@@ -129,7 +125,6 @@ fn a_pasted_python_line_serves_and_says_what_has_no_effect() {
 
 #[test]
 fn the_server_info_has_resolved_values_and_what_had_no_effect() {
-    let model = tiny("llama-tied");
     let args = [
         "--skip-tokenizer-init",
         "--load-format",
@@ -138,7 +133,7 @@ fn the_server_info_has_resolved_values_and_what_had_no_effect() {
         "512",
         "--enable-lora",
     ];
-    let server = Server::start(&["serve", model.to_str().unwrap()], &args);
+    let server = Server::of(&tiny("llama-tied"), &args);
     let (status, info) = server.ask("GET", "/get_server_info", &Value::Null);
     assert_eq!(status, 200);
     assert_eq!(info["max_total_num_tokens"], 512, "{info}");
@@ -156,88 +151,11 @@ fn the_server_info_has_resolved_values_and_what_had_no_effect() {
 }
 
 #[test]
-fn a_busy_port_is_known_before_anything_is_loaded() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
-    let home = tempfile::tempdir().unwrap();
-    let model = tiny("llama-tied");
-    let args = [
-        "serve",
-        model.to_str().unwrap(),
-        "--skip-tokenizer-init",
-        "--port",
-        &port,
-    ];
-    let output = command(home.path()).args(args).output().unwrap();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        err.contains(&format!("cannot listen on 127.0.0.1:{port}")),
-        "{err}"
-    );
-    assert!(!err.contains("Load weight begin"), "{err}");
-}
-
-#[test]
-fn a_model_without_a_tokenizer_is_told_how_to_be_served() {
-    let home = tempfile::tempdir().unwrap();
-    let model = tiny("llama-tied");
-    let args = ["serve", model.to_str().unwrap(), "--port", "0"];
-    let output = command(home.path()).args(args).output().unwrap();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{err}");
-    assert!(
-        err.contains("--tokenizer-path") && err.contains("--skip-tokenizer-init"),
-        "{err}"
-    );
-}
-
-#[test]
-fn show_config_prints_every_value_with_its_reason_and_serves_nothing() {
-    let home = tempfile::tempdir().unwrap();
-    let model = tiny("llama-tied");
-    let args = [
-        "serve",
-        model.to_str().unwrap(),
-        "--show-config",
-        "--max-running-requests",
-        "3",
-    ];
-    let output = command(home.path()).args(args).output().unwrap();
-    let out = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(0));
-    let row = |name: &str| {
-        out.lines()
-            .find(|line| line.starts_with(name))
-            .map(str::to_owned)
-    };
-    let words = |line: String| {
-        line.split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(
-        words(row("max_running_requests").unwrap()),
-        ["max_running_requests", "3", "given"]
-    );
-    assert!(
-        row("page_size").is_some() && row("random_seed").is_some(),
-        "{out}"
-    );
-}
-
-#[test]
 fn the_benchmark_measures_our_own_server() {
-    let model = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../target/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-    if !model.exists() {
-        println!("skipped: there is no {}", model.display());
+    let Some(model) = existing("target/models/SmolLM2-135M-Instruct.Q4_1.gguf") else {
         return;
-    }
-    let server = Server::start(
-        &["serve", model.to_str().unwrap()],
-        &["--context-length", "512"],
-    );
+    };
+    let server = Server::of(&model, &["--context-length", "512"]);
     let port = server.address.rsplit(':').next().unwrap();
     let home = tempfile::tempdir().unwrap();
     let results = home.path().join("results.jsonl");

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
@@ -70,8 +70,8 @@ impl Server {
         Self::launch(program, home, words, args)
     }
 
-    /// With the shell's `ulimit` so, from the beginning.
-    pub(crate) fn limited(limit: &str, words: &[&str], args: &[&str]) -> Self {
+    /// A real model, with the shell's `ulimit` so from the beginning.
+    pub(crate) fn limited(limit: &str, model: &Path, args: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let mut shell = Command::new("/bin/sh");
         shell
@@ -80,7 +80,7 @@ impl Server {
             .arg("-c")
             .arg(format!("ulimit {limit} && exec \"$0\" \"$@\""))
             .arg(PROGRAM);
-        Self::launch(shell, home, words, args)
+        Self::launch(shell, home, &["serve", model.to_str().unwrap()], args)
     }
 
     fn launch(mut program: Command, home: TempDir, words: &[&str], args: &[&str]) -> Self {
@@ -190,8 +190,9 @@ impl Server {
     /// How much of something it may have, and how much it could allow itself.
     pub(crate) fn limits(&self, key: &str) -> [u64; 2] {
         let words = self.words("limits", key);
-        // There may be no limit.
-        [0, 1].map(|place| words[place].parse().unwrap_or(u64::MAX))
+        // There may be no limit to that.
+        let hard = words[1].parse().unwrap_or(u64::MAX);
+        [words[0].parse().unwrap(), hard]
     }
 
     /// What the kernel tells of the process behind a key.
@@ -275,4 +276,20 @@ impl Stream {
         }
         last
     }
+}
+
+/// The root of the repository.
+pub(crate) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A file of it, where somebody has made it.
+#[expect(clippy::print_stdout, reason = "a skipped test says so")]
+pub(crate) fn existing(path: &str) -> Option<PathBuf> {
+    let path = workspace().join(path);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: there is no {}", path.display());
+    None
 }

@@ -1,10 +1,9 @@
 //! Third-party programs in Python, as they are installed. Their interpreter is made by
 //! `.ci/python-env clients`.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::process::Server;
+use super::process::{Server, existing, workspace};
 
 #[test]
 fn the_openai_client_finds_what_it_expects() {
@@ -39,18 +38,4 @@ fn run(script: &str, server_args: &[&str], script_args: &[&str]) {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-}
-
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-#[expect(clippy::print_stdout, reason = "a skipped test says so")]
-fn existing(path: &str) -> Option<PathBuf> {
-    let path = workspace().join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    println!("skipped: there is no {}", path.display());
-    None
 }
