@@ -84,11 +84,17 @@ fn begin(
             1 => generation.id.clone(),
             _ => format!("{}_{choice}", generation.id),
         };
+        let facts = Facts {
+            id: generation.id.clone(),
+            name,
+            prompt: Arc::clone(&prompt),
+            log_probs: generation.log_probs.clone(),
+        };
         let canceller = stream.canceller();
         let cancel = move || canceller.cancel();
         let sequence = Sequence {
             stream: Some(stream),
-            ticket: state.running.enter(&name, cancel),
+            ticket: state.running.enter(&facts.name, cancel),
             decoder: Decoder::new(tokenizer, &generation.sampling.text, &prompt),
             clock: SequenceClock::new(received),
             interval,
@@ -102,12 +108,6 @@ fn begin(
                 detailed_timing: state.config.metrics,
                 log,
             },
-        };
-        let facts = Facts {
-            id: generation.id.clone(),
-            name,
-            prompt: Arc::clone(&prompt),
-            log_probs: generation.log_probs.clone(),
         };
         sequences.push((facts, sequence));
     }
