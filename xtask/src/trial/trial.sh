@@ -28,6 +28,7 @@ coarse=1.0
 port=${PORT:-30100}
 declare -A pid=() at=()
 with=()
+latest=
 
 clean() { echo "$1: clean${2:+: $2}" | tee -a "$out/trial.txt"; }
 wrong() { echo "$1: WRONG $2" | tee -a "$out/trial.txt"; }
@@ -44,10 +45,13 @@ up() {
   pid[$name]=$launched
 }
 
-# a small one of the model on the device under trial
+# a small one of the model on the device under trial, once the one before serves or has ended: servers that time their ways
+# beside each other may settle on different ones
 serve() {
   local name=$1
   shift
+  [ -n "$latest" ] && [ -n "${pid[$latest]:-}" ] && ready "$latest"
+  latest=$name
   up "$name" --model-path "$gguf" --device "$DEVICE" "${small[@]}" "$@"
 }
 
@@ -194,40 +198,21 @@ flags() {
   fi
 }
 
-# every name that SGLang knows; nine at a time
+# every name that SGLang knows
 backends() {
   need_answers
-  local names name count=0 bad=0 list=() alone=()
+  local names name text count=0 bad=0
   names=${BACKENDS:-$("$peregrine" serve --attention-backend nothing 2>&1 | grep -o "choose from.*" | grep -oE "[a-z0-9_]+" | grep -vE "^(choose|from)$")}
   for name in $names; do
     serve "by-$name" --attention-backend "$name"
-    list+=("$name")
-    count=$((count + 1))
-    if [ ${#list[@]} -ge 9 ]; then tried; fi
-  done
-  tried
-  [ $bad -eq 0 ] && [ $count -gt 0 ] && clean "--attention-backend" "$count names: $(echo $names)${alone:+; tried again, alone: ${alone[*]}}" || wrong "--attention-backend" "$bad of $count"
-}
-
-# servers that start at once time their ways beside each other and may settle on others: one that differs is tried alone
-tried() {
-  local name text again=()
-  for name in "${list[@]}"; do mapped "$name" >/dev/null || again+=("$name"); done
-  for name in "${list[@]}"; do down "by-$name"; done
-  for name in "${again[@]}"; do
-    alone+=("$name")
-    serve "by-$name" --attention-backend "$name"
-    text=$(mapped "$name") || { wrong "--attention-backend $name" "$text $(last_words "by-$name")" && bad=$((bad + 1)); }
+    text=$(ready "by-$name" && ask answers "${at[by-$name]}" "$work/by-$name.json" &&
+      ask compare "$work/gguf.json" "$work/by-$name.json" $nearer &&
+      ask info "${at[by-$name]}" accepted_without_effect | grep -o "every name is mapped") ||
+      { wrong "--attention-backend $name" "$text $(last_words "by-$name")" && bad=$((bad + 1)); }
     down "by-$name"
+    count=$((count + 1))
   done
-  list=()
-}
-
-# mapped NAME: the server of this attention backend answers as without it
-mapped() {
-  ready "by-$1" && ask answers "${at[by-$1]}" "$work/by-$1.json" &&
-    ask compare "$work/gguf.json" "$work/by-$1.json" $nearer &&
-    ask info "${at[by-$1]}" accepted_without_effect | grep -o "every name is mapped"
+  [ $bad -eq 0 ] && [ $count -gt 0 ] && clean "--attention-backend" "$count names: $(echo $names)" || wrong "--attention-backend" "$bad of $count"
 }
 
 # --device, with the driver there and hidden
