@@ -35,6 +35,7 @@ check() {
   prove attention-check 40 --narrow attention-conformance narrow &
   prove graphs 60 graphs invariance &
   prove gates 30 --own-products gates &
+  prove folded 60 --own-products folded conformance &
   part goldens 60 ./gpu_goldens goldens --logits "$numbers" "${libraries[@]}" &
   wait
   part transformers 60 python3 same_gpu.py goldens "$numbers"
@@ -80,6 +81,7 @@ for word in "$@"; do
     ways) prove ways 40 --library-products ways ;;
     fp8) prove fp8 120 fp8-conformance fp8 ;;
     fp8-layers | fp8-kernels) prove "$word" 40 --narrow "$word" ;;
+    folded-layers) prove folded-layers 40 --fold layers ;;
     in-turn) prove in-turn 40 --in-turn layers ;;
     own) prove own 40 --own-products layers ;;
     library) prove library 40 --library-products layers ;;
@@ -90,7 +92,7 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine firsts few mix layers prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs gates goldens transformers memcheck memcheck-fp8 memcheck-gates racecheck racecheck-fp8 races summary; do
+for log in machine firsts few mix layers folded-layers prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs gates folded goldens transformers memcheck memcheck-fp8 memcheck-gates racecheck racecheck-fp8 races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done
 [ -s "$logs/summary" ] && ! grep -qv "exit   0," "$logs/summary"

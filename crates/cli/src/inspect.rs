@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     let device = device::open(&args.parsed, env).map_err(|error| Failure::Config(error.into()))?;
     let info = imagined(device.info(), args.parsed.float("memory-gb"))?;
     let inventory = opened.inventory(device.as_ref());
-    let plan = plan_on(&args.parsed, &opened.spec, inventory.device_bytes, &info);
+    let plan = plan_on(&args.parsed, &opened.spec, &inventory, &info);
     let mut text = format!(
         "model         {}\npath          {}\n",
         local.name,
@@ -155,12 +155,16 @@ fn describe_plan(plan: &Launch) -> String {
             budget.fraction
         )
     };
+    let mut weights = size(budget.weights as u64);
+    if budget.folded > 0 {
+        let _ = write!(weights, ", folded {} more", size(budget.folded as u64));
+    }
     format!(
         "memory        {} may be used (--mem-fraction-static {})\n  weights     {}\n  work space  {} for steps of \
          {} tokens and {} requests\n  KV cache    {} a token, {tokens} tokens in {cache}\nfits          yes; {more}\n",
         size(budget.given as u64),
         budget.fraction,
-        size(budget.weights as u64),
+        weights,
         size(budget.work as u64),
         plan.executor.max_step_tokens,
         plan.executor.max_rows,

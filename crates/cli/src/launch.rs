@@ -22,12 +22,23 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) spec: &'a ModelSpec,
     /// Bytes its weights take.
     pub(crate) weights: usize,
+    /// What they take more when they are kept folded too.
+    pub(crate) folding: Folding,
     /// The device's facts.
     pub(crate) device: &'a DeviceInfo,
     /// Bytes of work space that the largest step of such a configuration needs.
     pub(crate) scratch: &'a dyn Fn(&ExecutorConfig) -> usize,
     /// A number that differs from start to start, for the seed.
     pub(crate) entropy: u64,
+}
+
+/// Weights that are kept a second time, folded: bytes of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Folding {
+    /// It is not decided yet.
+    Possible(usize),
+    /// That was taken.
+    Done(usize),
 }
 
 /// The settings of every component.

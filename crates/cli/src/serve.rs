@@ -102,8 +102,8 @@ fn serve(config: ServerConfig, started: Started, parsers: &Parsers) -> anyhow::R
 fn resolved(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<String> {
     let opened = Opened::open(&local.path, load_format(args), quantization(args))?;
     let device = device::open(&args.parsed, env)?;
-    let weights = opened.inventory(device.as_ref()).device_bytes;
-    let launch = plan_on(&args.parsed, &opened.spec, weights, device.info())?;
+    let inventory = opened.inventory(device.as_ref());
+    let launch = plan_on(&args.parsed, &opened.spec, &inventory, device.info())?;
     for notice in &launch.notices {
         tracing::warn!("{notice}");
     }
@@ -312,6 +312,7 @@ fn memory_usage(started: &Started) -> Map<String, serde_json::Value> {
     let executor = &started.launch.executor;
     let entries = [
         ("weight", gigabytes(started.memory.weights)),
+        ("folded", gigabytes(started.memory.folded)),
         ("kvcache", gigabytes(started.memory.kv)),
         ("token_capacity", json!(executor.pages * executor.page_size)),
         ("graph", gigabytes(started.graphs)),

@@ -9,7 +9,7 @@ use engine::{EngineHandle, EngineThread, StepFloor};
 use executor::{ExecutorConfig, LocalExecutor, MemoryPlan, Rank, measure_scratch};
 use flags::Parsed;
 use hub::{LocalModel, Progress as _};
-use models::{LoadError, LoadOptions, Model, ModelSpec};
+use models::{Inventory, LoadError, LoadOptions, Model, ModelSpec};
 use ops::{Device, DeviceError, DeviceInfo, OpError};
 use server::StartTimes;
 
@@ -17,7 +17,9 @@ use crate::args::ServerArgs;
 use crate::device;
 use crate::env::Env;
 use crate::language::Language;
-use crate::launch::{Circumstances, ConfigError, Launch, Shortfall, estimate_scratch, resolve};
+use crate::launch::{
+    Circumstances, ConfigError, Folding, Launch, Shortfall, estimate_scratch, resolve,
+};
 use crate::opened::Opened;
 use crate::progress::{self, Bar};
 
@@ -48,7 +50,7 @@ pub(crate) struct Started {
 pub(crate) fn plan_on(
     parsed: &Parsed,
     spec: &ModelSpec,
-    weights: usize,
+    inventory: &Inventory,
     device: &DeviceInfo,
 ) -> Result<Launch, ConfigError> {
     let scratch = |config: &ExecutorConfig| estimate_scratch(spec, config);
@@ -56,7 +58,8 @@ pub(crate) fn plan_on(
         parsed,
         &Circumstances {
             spec,
-            weights,
+            weights: inventory.device_bytes,
+            folding: Folding::Possible(inventory.folded_bytes),
             device,
             scratch: &scratch,
             entropy: entropy(),
@@ -90,6 +93,7 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
         &Circumstances {
             spec: &spec,
             weights: model.weight_bytes(),
+            folding: Folding::Done(model.folded_bytes()),
             device: device.info(),
             scratch: &measured,
             entropy: seed,
@@ -149,8 +153,8 @@ fn load(
         let language = with_text
             .then(|| scope.spawn(|| Language::load(&args.parsed, &local.path, checkpoint)));
         let device = device::open(&args.parsed, env)?;
-        let weights = opened.inventory(device.as_ref()).device_bytes;
-        let plan = plan_on(&args.parsed, &opened.spec, weights, device.info())?;
+        let inventory = opened.inventory(device.as_ref());
+        let plan = plan_on(&args.parsed, &opened.spec, &inventory, device.info())?;
         for notice in &plan.notices {
             tracing::warn!("{notice}");
         }
@@ -186,6 +190,7 @@ fn load_weights(
     tracing::info!("Load weight begin. avail mem={:.2} GB", gib(free));
     let options = LoadOptions {
         max_positions: plan.engine.context_length,
+        fold: plan.budget.folded > 0,
     };
     let mut bar = Bar::quiet();
     let inventory = opened.inventory(device);
@@ -201,7 +206,7 @@ fn load_weights(
             }
         })?;
     bar.finish();
-    let used = model.weight_bytes();
+    let used = model.weight_bytes() + model.folded_bytes();
     tracing::info!(
         "Load weight end. type={}, dtype={}, avail mem={:.2} GB, mem usage={:.2} GB.",
         opened.spec.architecture,
@@ -209,6 +214,12 @@ fn load_weights(
         gib(free.saturating_sub(used)),
         gib(used)
     );
+    if model.folded_bytes() > 0 {
+        tracing::info!(
+            "weights are kept folded too, in {}: --fold-weights",
+            progress::size(model.folded_bytes() as u64)
+        );
+    }
     let set_up = model.set_up_time();
     let took = began.elapsed().saturating_sub(set_up);
     let read = opened.checkpoint().map(|_| {

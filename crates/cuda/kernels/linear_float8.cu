@@ -11,59 +11,21 @@ struct WeightScales {
 
 struct Float8Params : LinearMaps, WeightScales, LinearSurroundings {};
 
-#define OUT4(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])
-#define OUT16(i) OUT4(i), OUT4(i + 4), OUT4(i + 8), OUT4(i + 12)
-
-// sums = a · bᵀ (+ sums), a: sixteen columns in registers, b: kWidth rows along.
-template <int kWidth>
-__device__ __forceinline__ void multiply_codes(float (&sums)[kWidth / 2], const uint32_t (&a)[4], uint64_t b, bool add);
-
-template <>
-__device__ __forceinline__ void multiply_codes<8>(float (&sums)[4], const uint32_t (&a)[4], uint64_t b, bool add) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.b32 add, %9, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, add, 1, 1, 0;\n}\n"
-        : OUT4(0)
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<uint32_t>(add)));
-}
-
-template <>
-__device__ __forceinline__ void multiply_codes<16>(float (&sums)[8], const uint32_t (&a)[4], uint64_t b, bool add) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.b32 add, %13, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, %12, "
-        "add, 1, 1, 0;\n}\n"
-        : OUT4(0), OUT4(4)
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<uint32_t>(add)));
-}
-
-template <>
-__device__ __forceinline__ void multiply_codes<32>(float (&sums)[16], const uint32_t (&a)[4], uint64_t b, bool add) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.b32 add, %21, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
-        "%14, %15}, {%16, %17, %18, %19}, %20, add, 1, 1, 0;\n}\n"
-        : OUT16(0)
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<uint32_t>(add)));
-}
-
-template <>
-__device__ __forceinline__ void multiply_codes<64>(float (&sums)[32], const uint32_t (&a)[4], uint64_t b, bool add) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
-        "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, "
-        "%36, add, 1, 1, 0;\n}\n"
-        : OUT16(0), OUT16(16)
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<uint32_t>(add)));
-}
-
 struct Float8Codes {
     using Params = Float8Params;
     static constexpr int kInputs = kSegment;
     static constexpr int kThreadsToRelease = 32;
     // Only the first factor of a product may come from registers, where codes are widened.
     static constexpr bool kMayBeSecond = false;
+    static constexpr int kGroupBytes = 64 * kRowBytes;
+
+    static __device__ __forceinline__ void expect(const Params& p) { expect_map(&p.weight); }
+
+    // Outputs that are not there come as zeros.
+    template <int kGroups, bool kGated>
+    static __device__ __forceinline__ uint32_t bytes(const Params& p, uint32_t tile) {
+        return kGroups * kGroupBytes;
+    }
 
     // The map counts in pairs of codes. Gates and their factors come eight rows of each in turn.
     template <int kGroups, bool kGated>
@@ -105,8 +67,12 @@ struct Float8Codes {
     }
 
     // Products of one half are on their way while the next half is widened.
+    struct Ahead {};
     template <class Team>
-    static __device__ __forceinline__ void multiply(const Team& team, typename Team::Sums& sums) {
+    static __device__ __forceinline__ void prepare(const Team& team, Ahead& ahead) {}
+
+    template <class Team>
+    static __device__ __forceinline__ void multiply(const Team& team, const Ahead& ahead, typename Team::Sums& sums) {
         constexpr int kTokens = Team::kRows;
         const uint32_t base = shared_address(team.ring), each = team.p.scales.group_segments;
         const float* upper = team.p.scales.row(weight_row(team, false));
@@ -133,7 +99,7 @@ struct Float8Codes {
 #pragma unroll
                     for (int i = 0; i < 4; ++i) {
                         const uint32_t bytes = half * kTokens * kSlice * 2 + i * 32;
-                        multiply_codes<kTokens>(part, a[half][i], moved(x, bytes), stage != first || half != 0 || i != 0);
+                        multiply_held<kTokens>(part, a[half][i], moved(x, bytes), stage != first || half != 0 || i != 0);
                     }
                     commit_products();
                     // The half before is done: its registers are free, and its stage.

@@ -10,6 +10,15 @@ struct Bf16Weights {
     // One thread of a warpgroup says for all that a stage may be used again.
     static constexpr int kThreadsToRelease = 128;
     static constexpr bool kMayBeSecond = true;
+    static constexpr int kGroupBytes = 64 * kRowBytes;
+
+    static __device__ __forceinline__ void expect(const Params& p) { expect_map(&p.weight); }
+
+    // Outputs that are not there come as zeros.
+    template <int kGroups, bool kGated>
+    static __device__ __forceinline__ uint32_t bytes(const Params& p, uint32_t tile) {
+        return kGroups * kGroupBytes;
+    }
 
     template <int kGroups, bool kGated>
     static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
@@ -21,8 +30,12 @@ struct Bf16Weights {
         }
     }
 
+    struct Ahead {};
     template <class Team>
-    static __device__ __forceinline__ void multiply(const Team& team, typename Team::Sums& sums) {
+    static __device__ __forceinline__ void prepare(const Team& team, Ahead& ahead) {}
+
+    template <class Team>
+    static __device__ __forceinline__ void multiply(const Team& team, const Ahead& ahead, typename Team::Sums& sums) {
         const uint32_t base = shared_address(team.ring), mine = threadIdx.x / 128 * 64 * kRowBytes;
         Place place;
         uint32_t before = 0;

@@ -28,7 +28,7 @@ use crate::module::{self, Modules};
 use crate::transfer::{self, Courier, CudaReadback, CudaStaging};
 use crate::upload::CudaWeightStream;
 use crate::watch::Watch;
-use crate::{graph, memory};
+use crate::{graph, linear, memory};
 
 /// Type of keys and values in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -337,6 +337,21 @@ impl Device for CudaDevice {
         }
         let (layout, shape) = (self.weight(weight)?, (weight.rows(), weight.cols()));
         self.products.expect_bias(layout, shape, self.max_rows)
+    }
+
+    fn folded_bytes(&self, shape: (usize, usize), format: WeightFormat) -> usize {
+        match format {
+            WeightFormat::Plain(DType::BF16) => linear::folded_bytes(shape),
+            _ => 0,
+        }
+    }
+
+    fn fold(&self, weight: &Weight) -> Result<usize, DeviceError> {
+        let shape = (weight.rows(), weight.cols());
+        match weight.layout::<DeviceWeight>() {
+            Some(layout) => self.products.fold(layout, shape, self.max_rows),
+            None => Ok(0),
+        }
     }
 
     fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {

@@ -65,6 +65,24 @@ pub(crate) fn fill<T: Copy>(
     context.synchronise()
 }
 
+/// So many words from the beginning of device memory, once everything before is done.
+pub(crate) fn read(
+    context: &Context,
+    from: &Buffer,
+    count: usize,
+    doing: &'static str,
+) -> Result<Vec<u32>, DeviceError> {
+    let mut words = vec![0; count];
+    let bytes = size_of_val(words.as_slice());
+    assert!(bytes <= from.bytes(), "there is so much to read");
+    context.synchronise()?;
+    let to = words.as_mut_ptr().cast();
+    // SAFETY: both sides have so many bytes (asserted); the copy is done when the call returns.
+    let result = unsafe { sys::cuMemcpyDtoH_v2(to, from.address() as sys::CUdeviceptr, bytes) };
+    check(result, doing)?;
+    Ok(words)
+}
+
 /// Host memory that the GPU can copy from and to by itself.
 pub(crate) struct Pinned {
     address: *mut u8,

@@ -154,6 +154,7 @@ fn rank(breaks: Breaks, transfers: usize) -> Result<Rank, OpError> {
     let weights = DummyWeights::new(&spec);
     let options = LoadOptions {
         max_positions: CONTEXT,
+        fold: false,
     };
     let model = models::load(spec, &weights, &device, options, &mut |_, _| ()).expect("a model");
     Rank::new(Box::new(device), model, &limits())

@@ -30,6 +30,7 @@ fn start(
     let vocabulary = spec.vocabulary;
     let options = LoadOptions {
         max_positions: CONTEXT,
+        fold: false,
     };
     let model = models::load(spec, &source, &device, options, &mut |_, _| ()).expect("a model");
     let scheduler = SchedulerConfig {

@@ -11,6 +11,8 @@ use crate::sampler::SCORED_AT_ONCE;
 pub struct MemoryPlan {
     /// Weights, as the device holds them.
     pub weights: usize,
+    /// Weights once more, folded.
+    pub folded: usize,
     /// Intermediate results of the largest step.
     pub scratch: usize,
     /// Page table, last tokens, token counts.
@@ -22,7 +24,7 @@ pub struct MemoryPlan {
 impl MemoryPlan {
     /// Everything together.
     pub fn total(&self) -> usize {
-        self.weights + self.scratch + self.tables + self.kv
+        self.weights + self.folded + self.scratch + self.tables + self.kv
     }
 }
 

@@ -87,6 +87,7 @@ impl Rank {
         let tables = Tables::allocate(device.as_ref(), config, model.spec().vocabulary)?;
         let memory = MemoryPlan {
             weights: model.weight_bytes(),
+            folded: model.folded_bytes(),
             scratch: scratch_bytes,
             tables: tables.bytes(),
             kv: kv.bytes(),

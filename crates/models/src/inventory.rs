@@ -53,6 +53,8 @@ pub struct Inventory {
     pub file_bytes: usize,
     /// Bytes on the device, once packed; what the device adds for alignment is not counted.
     pub device_bytes: usize,
+    /// Bytes that weights take once more when they are folded.
+    pub folded_bytes: usize,
     /// Number formats by falling number of elements: name, tensors, elements.
     pub formats: Vec<(&'static str, usize, usize)>,
     /// What matrices become on the device, by falling number of elements: name, elements.
@@ -64,7 +66,11 @@ impl Inventory {
     pub fn of(source: &dyn WeightSource, quantisation: &Quantisation, device: &dyn Device) -> Self {
         let mut by_name: BTreeMap<&'static str, (usize, usize)> = BTreeMap::new();
         let mut on_device: BTreeMap<String, usize> = BTreeMap::new();
-        let (mut file_bytes, mut device_bytes) = (0, 0);
+        let (mut file_bytes, mut device_bytes, mut folded_bytes) = (0, 0, 0);
+        // a table that nothing is multiplied with is not folded
+        let looked_up = source
+            .find("lm_head.weight")
+            .map(|_| "model.embed_tokens.weight");
         for tensor in source.tensors() {
             let elements = tensor.elements();
             let (tensors, total) = by_name.entry(tensor.encoding.name()).or_default();
@@ -81,6 +87,11 @@ impl Inventory {
                 Some(format) => {
                     device_bytes += format::bytes(tensor.encoding, format, elements);
                     *on_device.entry(format.to_string()).or_default() += elements;
+                    if let (&[rows, cols], true) =
+                        (tensor.shape.as_slice(), looked_up != Some(&tensor.name))
+                    {
+                        folded_bytes += device.folded_bytes((rows, cols), format);
+                    }
                 }
                 None => device_bytes += tensor.range.len(),
             }
@@ -95,6 +106,7 @@ impl Inventory {
         Self {
             file_bytes,
             device_bytes,
+            folded_bytes,
             formats,
             device_formats,
         }

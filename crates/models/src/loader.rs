@@ -15,6 +15,15 @@ use crate::{LoadError, Quantisation, format};
 /// Told how many bytes of the checkpoint have been loaded, of how many.
 pub type Progress<'a> = dyn FnMut(usize, usize) + 'a;
 
+/// What a device did with weights once they had come.
+#[derive(Clone, Copy)]
+pub(crate) struct SetUp {
+    /// How long it was busy with itself.
+    pub(crate) time: Duration,
+    /// Bytes of weights that are kept folded too.
+    pub(crate) folded: usize,
+}
+
 /// Takes named tensors to a device, fusing what runs together.
 pub(crate) struct Loader<'a> {
     source: &'a dyn WeightSource,
@@ -29,6 +38,9 @@ pub(crate) struct Loader<'a> {
     total: usize,
     /// How long the device was busy with itself.
     set_up: Cell<Duration>,
+    /// Whether weights that are multiplied are folded, and bytes that this took.
+    folds: bool,
+    folded: Cell<usize>,
 }
 
 impl<'a> Loader<'a> {
@@ -36,6 +48,7 @@ impl<'a> Loader<'a> {
         source: &'a dyn WeightSource,
         device: &'a dyn Device,
         quantisation: &'a Quantisation,
+        folds: bool,
         progress: &'a mut Progress<'a>,
     ) -> Result<Self, LoadError> {
         let sizes = source.tensors().iter().map(|tensor| tensor.range.len());
@@ -55,6 +68,8 @@ impl<'a> Loader<'a> {
             done: RefCell::new(0),
             total: sizes.sum(),
             set_up: Cell::default(),
+            folds,
+            folded: Cell::default(),
         })
     }
 
@@ -78,7 +93,19 @@ impl<'a> Loader<'a> {
             }
             self.set_up_since(began);
         }
+        self.fold(&weights)?;
         Ok(Projection::new(weights, bias))
+    }
+
+    /// Decode steps multiply these.
+    pub(crate) fn fold(&self, weights: &[Weight]) -> Result<(), LoadError> {
+        let began = Instant::now();
+        for weight in weights.iter().filter(|_| self.folds) {
+            let bytes = self.device.fold(weight)?;
+            self.folded.set(self.folded.get() + bytes);
+        }
+        self.set_up_since(began);
+        Ok(())
     }
 
     fn stacked(
@@ -284,9 +311,8 @@ impl<'a> Loader<'a> {
         (self.progress.borrow_mut())(*self.done.borrow(), self.total);
     }
 
-    /// Fails when tensors are left over that no part of the model asked for; tells how long the device was busy with
-    /// itself.
-    pub(crate) fn finish(self, derived: &[&str]) -> Result<Duration, LoadError> {
+    /// Fails when tensors are left over that no part of the model asked for; tells what else the device did.
+    pub(crate) fn finish(self, derived: &[&str]) -> Result<SetUp, LoadError> {
         let read = self.read.borrow();
         let names = self
             .source
@@ -299,7 +325,10 @@ impl<'a> Loader<'a> {
         match unused.next() {
             None => {
                 (self.progress.borrow_mut())(self.total, self.total);
-                Ok(self.set_up.get())
+                Ok(SetUp {
+                    time: self.set_up.get(),
+                    folded: self.folded.get(),
+                })
             }
             Some(first) => Err(LoadError::Unused {
                 first: first.to_owned(),

@@ -35,6 +35,9 @@ pub trait Model: Send {
     /// Device memory of its weights.
     fn weight_bytes(&self) -> usize;
 
+    /// What more they take because they are kept folded too.
+    fn folded_bytes(&self) -> usize;
+
     /// How long the device was busy with itself while weights came to it in pieces: choosing its ways to compute, not
     /// reading.
     fn set_up_time(&self) -> Duration;
@@ -45,6 +48,8 @@ pub trait Model: Send {
 pub struct LoadOptions {
     /// Positions that sequences may reach.
     pub max_positions: usize,
+    /// Keep weights folded too, where the device can.
+    pub fold: bool,
 }
 
 /// Brings a model's weights to a device.

@@ -41,7 +41,13 @@ fn outcome(bytes: Vec<u8>) -> Result<(), String> {
     let source = GgufSource::from_bytes("damaged", bytes).map_err(|error| error.to_string())?;
     let spec =
         models::spec_from_gguf(&source.metadata(), &source).map_err(|error| error.to_string())?;
-    let (device, options) = (ReferenceDevice::default(), LoadOptions { max_positions: 8 });
+    let (device, options) = (
+        ReferenceDevice::default(),
+        LoadOptions {
+            max_positions: 8,
+            fold: false,
+        },
+    );
     models::load(spec, &source, &device, options, &mut |_, _| ())
         .map(drop)
         .map_err(|error| error.to_string())

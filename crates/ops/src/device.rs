@@ -89,6 +89,19 @@ pub trait Device: Send {
         Ok(())
     }
 
+    /// Bytes that a weight of this kind takes once more when it is [folded](Self::fold); zero where it never is.
+    fn folded_bytes(&self, shape: (usize, usize), format: WeightFormat) -> usize {
+        let _ = (shape, format);
+        0
+    }
+
+    /// Keeps a weight a second time, in a form with the same numbers that steps of few rows read faster, and tells how many
+    /// bytes that takes; none where there is no such form of it.
+    fn fold(&self, weight: &Weight) -> Result<usize, DeviceError> {
+        let _ = weight;
+        Ok(0)
+    }
+
     /// Brings a small plain vector or matrix (norms, biases, rope tables) to the device as `dtype`.
     fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError>;
 

@@ -63,6 +63,16 @@ pub trait Detour: Send {
     }
 
     /// As of [`Device`].
+    fn folded_bytes(&self, shape: (usize, usize), format: WeightFormat) -> usize {
+        self.inner().folded_bytes(shape, format)
+    }
+
+    /// As of [`Device`].
+    fn fold(&self, weight: &Weight) -> Result<usize, DeviceError> {
+        self.inner().fold(weight)
+    }
+
+    /// As of [`Device`].
     fn staging(&self, bytes: usize) -> Result<Box<dyn Staging>, DeviceError> {
         self.inner().staging(bytes)
     }
@@ -136,6 +146,14 @@ impl<T: Detour> Device for Detoured<T> {
 
     fn expect_bias(&self, weight: &Weight) -> Result<(), DeviceError> {
         self.0.expect_bias(weight)
+    }
+
+    fn folded_bytes(&self, shape: (usize, usize), format: WeightFormat) -> usize {
+        self.0.folded_bytes(shape, format)
+    }
+
+    fn fold(&self, weight: &Weight) -> Result<usize, DeviceError> {
+        self.0.fold(weight)
     }
 
     fn load_values(&self, values: &[f32], dtype: DType) -> Result<Buffer, DeviceError> {

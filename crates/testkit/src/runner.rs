@@ -70,6 +70,7 @@ impl<'d> Runner<'d> {
         let opened = models::open(path).expect("a readable model");
         let options = LoadOptions {
             max_positions: PAGE * PAGES_A_ROW,
+            fold: true,
         };
         let source = opened.checkpoint.weights();
         let model = models::load(opened.spec.clone(), source, device, options, &mut |_, _| {})

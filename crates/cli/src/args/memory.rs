@@ -13,6 +13,14 @@ pub(super) const ENTRIES: &[Entry] = &[
         "mem-fraction-static",
         "Share of the device's memory for weights and KV cache, above 0 and below 1. When not given, 0.8 of what is free on a CPU and by size on a GPU.",
     )),
+    honoured(
+        FlagSpec::choice(
+            "fold-weights",
+            &["auto", "on", "off"],
+            "Keep bf16 weights on a GPU a second time, folded to little more than 12 bits with nothing lost, for steps of 3 to 64 rows: these are up to 17 % faster, and room for KV cache is less. auto: where that costs at most 15 % of it.",
+        )
+        .default(Preset::Text("auto")),
+    ),
     honoured(FlagSpec::count(
         "max-total-tokens",
         "Most tokens in the KV cache; when not given, what fits, on a CPU for 8 whole contexts at most.",

@@ -21,6 +21,8 @@ pub(crate) struct Budget {
     pub(crate) given: usize,
     /// Bytes of weights.
     pub(crate) weights: usize,
+    /// Bytes of weights that are kept a second time, folded.
+    pub(crate) folded: usize,
     /// Bytes of work space and tables.
     pub(crate) work: usize,
     /// Bytes of keys and values for one token.
@@ -188,6 +190,7 @@ impl Budget {
             fraction,
             given,
             weights,
+            folded: 0,
             work,
             token,
             tokens: rest / token.max(1),
@@ -202,6 +205,21 @@ impl Budget {
         } else {
             Ok(budget)
         }
+    }
+
+    /// Bytes that keys and values have.
+    pub(crate) fn rest(&self) -> usize {
+        self.tokens * self.token
+    }
+
+    /// With so many bytes of folded weights, where enough is left for keys and values.
+    pub(crate) fn with_folded(self, folded: usize) -> Option<Self> {
+        let tokens = self.rest().checked_sub(folded)? / self.token.max(1);
+        (tokens >= FEWEST_TOKENS).then_some(Self {
+            folded,
+            tokens,
+            ..self
+        })
     }
 }
 

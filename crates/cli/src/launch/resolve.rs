@@ -54,6 +54,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
     };
     let graphs = resolver.graphs(scheduler.max_rows)?;
     let budget = resolver.budget(fraction, &scheduler)?;
+    let budget = resolver.folding(budget);
     scheduler.pages = resolver.pages(&budget, &scheduler)?;
     let executor = executor_config(&scheduler, here);
     let engine = EngineConfig {

@@ -74,3 +74,32 @@ inline void multiply_shared(float (&sums)[kWidth / 2], uint64_t a, uint64_t b, b
         }
     });
 }
+
+// The first factor stays where it is, in registers: sixteen columns of two rows of a thread's warp.
+template <int kWidth>
+inline void multiply_held(float (&sums)[kWidth / 2], const uint32_t (&a)[4], uint64_t b, bool add) {
+    const uint32_t lane = emulator::lane();
+    float* to = sums;
+    const uint32_t* held = a;
+    emulator::thread().products.push_back([=] {
+        // What other lanes of the row hold is asked from them.
+        float rows[2][16];
+        for (uint32_t i = 0; i < 4; ++i) {
+            for (uint32_t q = 0; q < 4; ++q) {
+                const uint32_t word = __shfl_sync(~0u, held[i], lane / 4 * 4 + q);
+                rows[i % 2][i / 2 * 8 + q * 2] = __uint_as_float(word << 16);
+                rows[i % 2][i / 2 * 8 + q * 2 + 1] = __uint_as_float(word & 0xffff0000u);
+            }
+        }
+        for (uint32_t i = 0; i < kWidth / 2; i += 4) {
+            for (uint32_t column = 0; column < 2; ++column) {
+                const emulator::RowPart other(b, i * 2 + lane % 4 * 2 + column);
+                for (uint32_t which = 0; which < 2; ++which) {
+                    double sum = add ? to[i + which * 2 + column] : 0.0;
+                    for (uint32_t k = 0; k < 16; ++k) sum += double(rows[which][k]) * other.numbers[k];
+                    to[i + which * 2 + column] = static_cast<float>(sum);
+                }
+            }
+        }
+    });
+}

@@ -26,10 +26,12 @@ public:
     const bool gated = shape.ending == Ending::kGated;
     const bool onward = shape.ending == Ending::kOnward;
     const int width = gated ? shape.outputs / 2 : shape.outputs;
-    const Matrix weight = Matrix::random(shape.outputs, shape.inputs);
+    const Matrix weight;
     Matrix x = Matrix::random(shape.rows, shape.inputs, 8);
 
-    explicit Product(const ProductCase& which) : shape(which) {
+    explicit Product(const ProductCase& which) : Product(which, Matrix::random(which.outputs, which.inputs)) {}
+
+    Product(const ProductCase& which, Matrix numbers) : shape(which), weight(std::move(numbers)) {
         for (float& number : squares_) number = 1.0f + std::abs(random_numbers().number());
         for (float& number : norm_) number = random_numbers().number();
     }
@@ -100,6 +102,9 @@ public:
         }
         report_close(name + ", squares", found, squares, kOfFloats);
     }
+
+    // A result of floats.
+    float result(int row, int output) const { return floats_[row * width + output]; }
 
 private:
     static constexpr int kParts = 8;

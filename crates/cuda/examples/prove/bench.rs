@@ -1,5 +1,6 @@
 //! Matrices on the device, and clocks.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use cuda::CudaDevice;
@@ -15,6 +16,9 @@ pub(crate) const TENSOR: f64 = 804e6;
 /// Elements of a random block that larger matrices repeat.
 const BLOCK: usize = 1 << 20;
 const PIECE: usize = 4 << 20;
+
+/// Whether weights are folded.
+static FOLD: AtomicBool = AtomicBool::new(false);
 
 /// A matrix on the device.
 pub(crate) struct Matrix {
@@ -213,9 +217,17 @@ pub(crate) fn weight(device: &CudaDevice, rows: usize, cols: usize, seed: u64) -
         bytes.extend_from_slice(&block[..count]);
     }
     let values = HostValues::Plain(DType::BF16, bytes.into());
-    device
-        .load_weight(HostWeight { rows, cols, values })
-        .expect("a weight")
+    let weight = device.load_weight(HostWeight { rows, cols, values });
+    let weight = weight.expect("a weight");
+    if FOLD.load(Ordering::Relaxed) {
+        device.fold(&weight).expect("room for it");
+    }
+    weight
+}
+
+/// Weights that are made from now on are folded.
+pub(crate) fn fold_weights() {
+    FOLD.store(true, Ordering::Relaxed);
 }
 
 /// A product without a bias.

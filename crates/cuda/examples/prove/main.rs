@@ -1,7 +1,7 @@
 //! Proves the GPU ops on a machine with a GPU: against their references, and against what the hardware could do.
 //!
-//! `prove [--libraries FOLDER]… [--own-products | --library-products] [--in-turn] [--narrow] PART…`, parts as listed in
-//! [`PARTS`]. Every part prints a table; the exit code is zero when nothing was wrong. With `--narrow` the device is opened
+//! `prove [--libraries FOLDER]… [--own-products | --library-products] [--in-turn] [--narrow] [--fold] PART…`, parts as
+//! listed in [`PARTS`]. Every part prints a table; the exit code is zero when nothing was wrong. With `--narrow` the device is opened
 //! as for a server that keeps keys and values of one byte; `conformance` knows two bytes only.
 #![expect(
     clippy::print_stdout,
@@ -15,6 +15,7 @@ mod conformance;
 mod decode;
 mod firsts;
 mod float8;
+mod folded;
 mod graphs;
 mod handed;
 mod layers;
@@ -34,7 +35,7 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 24] = [
+const PARTS: [(&str, Part); 25] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -45,6 +46,7 @@ const PARTS: [(&str, Part); 24] = [
     ("firsts", firsts::run),
     ("fp8-conformance", float8::check),
     ("fp8", float8::run),
+    ("folded", folded::run),
     ("attention", attention::time),
     ("decode", decode::run),
     ("sanitize", sanitize::run),
@@ -87,6 +89,8 @@ fn main() -> ExitCode {
             folders.extend(words.next().map(PathBuf::from));
         } else if word == "--in-turn" {
             in_turn = true;
+        } else if word == "--fold" {
+            bench::fold_weights();
         } else if word == "--narrow" {
             kv = KvPrecision::F8E4M3;
         } else if word == "--own-products" {

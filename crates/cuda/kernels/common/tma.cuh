@@ -6,6 +6,14 @@ struct alignas(128) TensorMap {
     uint64_t opaque[16];
 };
 
+// Bytes as they lie, a multiple of sixteen.
+__device__ __forceinline__ void copy_bytes(void* to, const void* from, uint32_t bytes, Barrier* done) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(shared_address(done))
+                 : "memory");
+}
+
 // The map is used soon.
 __device__ __forceinline__ void expect_map(const TensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");

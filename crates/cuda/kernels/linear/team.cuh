@@ -5,6 +5,7 @@
 // blocks of a cluster share the inputs of a tile: each sends its sums to where rows are ended, and ends some of them itself.
 #pragma once
 #include "../common/cluster.cuh"
+#include "../common/mma.cuh"
 #include "../common/order.cuh"
 #include "../common/ring_place.cuh"
 #include "../common/room.cuh"
@@ -20,16 +21,20 @@ constexpr int kRowBytes = 128;
 constexpr int kFactorWarps = 3;
 constexpr int kMostStages = 24;
 
-// `Kind` says what weights are: `Params`, `kInputs` of a stage, `fetch` and `multiply`, `kThreadsToRelease`, of which one says
-// for all that they are done with a stage, and `kMayBeSecond`, whether weights may be the second factor.
+// `Kind` says what weights are: `Params`, `kInputs` of a stage and `kGroupBytes` of 64 outputs in it, `expect`, `fetch`, the `bytes`
+// that it brings, `prepare`, which asks `Ahead` for what no kernel of the step writes, and `multiply`, `kThreadsToRelease`, of which one says for all that they are done with a stage, and
+// `kMayBeSecond`, whether weights may be the second factor.
 template <class Kind, int kGroups, int kTokens, Ending kEnding>
 struct TeamOf {
     using Params = typename Kind::Params;
     static constexpr Ending kEnds = kEnding;
+    static constexpr bool kGated = kEnding == Ending::kGated;
     static constexpr int kOutputs = 64 * kGroups;
     static constexpr int kRows = kTokens;
-    static constexpr int kWeightBytes = kOutputs * kRowBytes;
-    static constexpr int kBytes = kWeightBytes + kTokens * Kind::kInputs * 2;
+    // Rows of x begin at a multiple of 1024.
+    static constexpr int kWeightBytes = (kGroups * Kind::kGroupBytes + 1023) / 1024 * 1024;
+    static constexpr int kInputBytes = kTokens * Kind::kInputs * 2;
+    static constexpr int kBytes = kWeightBytes + kInputBytes;
     static constexpr int kConsumers = 128 * kGroups;
     static constexpr int kThreads = kConsumers + 128;
     // What barriers and factors take at most is left for them.
@@ -48,7 +53,7 @@ struct TeamOf {
         Barrier found;
         // Opens when the sums of others are there.
         Barrier come;
-        float factors[kTokens];
+        alignas(8) float factors[kTokens];
     };
     static_assert(sizeof(Barriers) <= 1024, "fits");
     static_assert(kTokens * Rows::kRow * 4 <= kStages * kBytes / 2, "sums take the place of stages, beside those of others");
@@ -98,7 +103,7 @@ struct TeamOf {
             barriers->come.expect(received_bytes());
         }
         if (threadIdx.x == kConsumers) {
-            expect_map(&p.weight);
+            Kind::expect(p);
             expect_map(&p.x);
         }
         __syncthreads();
@@ -133,8 +138,8 @@ private:
 
     __device__ void fetch_weights(uint32_t slot, uint32_t stage) const {
         Barrier* full = &barriers->full[slot];
-        full->expect(kBytes);
-        Kind::template fetch<kGroups, kEnding == Ending::kGated>(p, ring + slot * kBytes, full, tile, stage);
+        full->expect(Kind::template bytes<kGroups, kGated>(p, tile) + kInputBytes);
+        Kind::template fetch<kGroups, kGated>(p, ring + slot * kBytes, full, tile, stage);
     }
 
     __device__ void fetch_x(uint32_t slot, uint32_t stage) const {
@@ -214,8 +219,42 @@ private:
         greet_cluster();
     }
 
-    // Gates and their factors, eight of each in turn: a thread has those of two neighbouring results, of two rows.
+    // Gates and their factors, eight of each in turn, out of registers: no other thread is needed.
     __device__ __forceinline__ void gate(const Sums& sums) const {
+        if constexpr (kRowsFirst) {
+            gate_neighbours(sums);
+        } else {
+            gate_columns(sums);
+        }
+    }
+
+    // A thread has those of one result, of two neighbouring rows in eight. They change places with others of the warp, so that
+    // it writes two neighbouring results.
+    __device__ __forceinline__ void gate_columns(const Sums& sums) const {
+        const uint32_t lane = threadIdx.x % 32, width = p.outputs / 2, first = tile * (kOutputs / 2) + threadIdx.x / 32 * 8;
+        if (first >= width) return;
+        float bias[2] = {};
+        if (p.bias) {
+            bias[0] = __bfloat162float(p.bias[first + lane / 4]);
+            bias[1] = __bfloat162float(p.bias[width + first + lane / 4]);
+        }
+        if (p.squares) barriers->found.wait(0);
+#pragma unroll
+        for (uint32_t i = 0; i < kTokens / 8; ++i) {
+            const float* gates = &sums[i * 4];
+            float2 factors = make_float2(1.0f, 1.0f);
+            if (p.squares) factors = *reinterpret_cast<const float2*>(&barriers->factors[i * 8 + lane % 4 * 2]);
+            const float left = activate(gates[0] * factors.x + bias[0], p.gelu) * (gates[2] * factors.x + bias[1]);
+            const float right = activate(gates[1] * factors.y + bias[0], p.gelu) * (gates[3] * factors.y + bias[1]);
+            const __nv_bfloat162 pair = __floats2bfloat162_rn(left, right);
+            const uint32_t turned = transpose_matrix(*reinterpret_cast<const uint32_t*>(&pair)), row = i * 8 + lane / 4;
+            bf16* to = static_cast<bf16*>(p.out) + row * p.out_stride + first + lane % 4 * 2;
+            if (row < p.rows) *reinterpret_cast<uint32_t*>(to) = turned;
+        }
+    }
+
+    // A thread has those of two neighbouring results, of two rows.
+    __device__ __forceinline__ void gate_neighbours(const Sums& sums) const {
         const uint32_t lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane / 4;
         const uint32_t first = (tile * kOutputs + threadIdx.x / 128 * 64) / 2 + lane % 4 * 2, width = p.outputs / 2;
         float factors[2] = {1.0f, 1.0f};
@@ -252,10 +291,12 @@ private:
         const Rows rows(p, tile * kOutputs);
         const TileSums tile_sums{share(part), received(0, part), part, parts, share_floats()};
         rows.prepare(ahead);
+        typename Kind::Ahead weights_ahead;
+        Kind::prepare(*this, weights_ahead);
         wait_for_predecessor();
         if constexpr (kEndsLayer) rows.load_residuals(tile_sums, Rows::first_number(), ahead);
-        Kind::multiply(*this, sums);
-        if constexpr (kRowsFirst && kEnding == Ending::kGated) {
+        Kind::multiply(*this, weights_ahead, sums);
+        if constexpr (kGated) {
             if (parts == 1) {
                 gate(sums);
                 return;

@@ -80,14 +80,17 @@ impl Products {
     }
 
     /// Enough weights of the shape that the cache does not hold them all.
-    fn others(&self, outputs: usize, inputs: usize) -> Result<Vec<DeviceWeight>, DeviceError> {
+    pub(super) fn others(
+        &self,
+        outputs: usize,
+        inputs: usize,
+    ) -> Result<Vec<DeviceWeight>, DeviceError> {
         let bytes = 2 * outputs * inputs;
         (0..others(bytes))
             .map(|_| {
                 let buffer = allocate(&self.context, bytes, "choosing ways")?;
                 self.invent(&buffer, outputs * inputs, SEED)?;
-                let streams = true;
-                Ok(DeviceWeight { buffer, streams })
+                Ok(Self::unfolded(buffer, true))
             })
             .collect()
     }
@@ -136,6 +139,7 @@ impl Products {
         Ok(Choice {
             way,
             variant,
+            folded: None,
             gates,
             fused: of(fused),
             own: times[0],

@@ -35,15 +35,19 @@ impl Products {
             return Some(Fusable::Float8(layout, variant));
         }
         let layout = weight.layout::<DeviceWeight>()?;
-        let variant = self.plain_fusable((weight.rows(), weight.cols()), rows, gates)?;
+        let shape = Shape::plain((weight.rows(), weight.cols()), rows)?;
+        let variant = self.plain_fusable(shape, gates, layout.folded.get().is_some())?;
         layout.streams.then_some(Fusable::Plain(layout, variant))
     }
 
     /// The shape of our kernel, where it takes no longer than cuBLASLt and a small kernel.
-    fn plain_fusable(&self, weight: (usize, usize), rows: usize, gates: bool) -> Option<Variant> {
-        let shape = Shape::plain(weight, rows)?;
+    fn plain_fusable(&self, shape: Shape, gates: bool, folded: bool) -> Option<Variant> {
         let chosen = locked(&self.chosen);
         let choice = chosen.get(&shape)?;
+        let folded = choice.folded.filter(|_| folded);
+        if let Some(variant) = folded.and_then(|folded| folded.fused) {
+            return Some(variant);
+        }
         let faster = match (choice.gates, self.choice) {
             (Some(preferred), _) => gates && preferred,
             (None, ProductChoice::Fastest) => choice.fused <= choice.blas,

@@ -5,6 +5,7 @@
 mod blas;
 mod choose;
 mod float8;
+mod folded;
 mod fused;
 mod gates;
 mod invent;
@@ -18,7 +19,7 @@ mod wide;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ops::{DeviceError, Linear};
 use tensor::{Buffer, DType, View, ViewMut};
@@ -30,10 +31,12 @@ use crate::module::{Function, Modules};
 
 use blas::{Algorithm, Blas};
 use float8::Float8Kernels;
+use folded::FoldedChoice;
 use shape::{MOST_WIDE, Shape};
 use stream::Stream;
 
 pub(crate) use float8::{Float8Weight, Lacking, PackedRows, SEGMENT, ScaleGrid, Scales, Source};
+pub(crate) use folded::folded_bytes;
 pub(crate) use stream::Variant;
 pub(crate) use surroundings::{Ending, Onward, Surroundings, Told};
 
@@ -94,6 +97,8 @@ pub(crate) struct DeviceWeight {
     pub(crate) buffer: Buffer,
     /// True when rows are made of 16-byte pieces, as our kernels take them.
     streams: bool,
+    /// The same weight, folded.
+    folded: OnceLock<Buffer>,
 }
 
 /// How a product is computed, and what was measured when that was decided.
@@ -102,6 +107,8 @@ struct Choice {
     way: Way,
     /// The best shape of our kernel.
     variant: Option<Variant>,
+    /// What is taken instead where the weight is folded; none as long as no such weight was timed.
+    folded: Option<FoldedChoice>,
     /// True when it is to be preferred for gates, where that was timed.
     gates: Option<bool>,
     /// Milliseconds of our kernel where it does the work of its neighbours, and of ours and cuBLASLt where it is done
@@ -185,7 +192,7 @@ impl Products {
         most_rows: usize,
     ) -> Result<DeviceWeight, DeviceError> {
         let streams = inputs.is_multiple_of(8);
-        let weight = DeviceWeight { buffer, streams };
+        let weight = Self::unfolded(buffer, streams);
         if streams && outputs.is_multiple_of(8) {
             self.choose(&weight, (outputs, inputs), most_rows)?;
         }
@@ -213,7 +220,7 @@ impl Products {
         // cuBLASLt wants a bias in the type of the results.
         let wide_bias = product.bias.is_some() && product.out.dtype() == DType::F32;
         if product.results_are_pieces() && !wide_bias {
-            return self.run_way(product, weight, &self.way(product)?);
+            return self.run_way(product, weight, &self.way(product, weight)?);
         }
         match self.stream.variants(product).first() {
             Some(&variant) => self.run_way(product, weight, &Way::Stream(variant)),
@@ -241,15 +248,20 @@ impl Products {
     }
 
     /// The way chosen for the shape, or what cuBLASLt suggests for shapes that were not tried.
-    fn way(&self, product: &Product<'_>) -> Result<Way, DeviceError> {
+    fn way(&self, product: &Product<'_>, weight: &DeviceWeight) -> Result<Way, DeviceError> {
         let shape = Shape::of(product);
         let mut chosen = locked(&self.chosen);
         let tried = chosen.get(&shape).or_else(|| {
             let choice = chosen.get(&shape.unbiased())?;
-            matches!(choice.way, Way::Stream(_)).then_some(choice)
+            let folded = choice.folded.is_some_and(|folded| folded.alone.is_some());
+            let own =
+                matches!(choice.way, Way::Stream(_)) || folded && weight.folded.get().is_some();
+            own.then_some(choice)
         });
         if let Some(choice) = tried {
-            return Ok(choice.way);
+            let folded = weight.folded.get().and(choice.folded);
+            let folded = folded.and_then(|folded| folded.alone);
+            return Ok(folded.map_or(choice.way, Way::Stream));
         }
         self.tell_unforeseen(&shape);
         let suggested = self.blas.candidates(product, 1)?;
@@ -260,6 +272,7 @@ impl Products {
         let untried = Choice {
             way,
             variant: None,
+            folded: None,
             gates: None,
             fused: f32::INFINITY,
             own: f32::INFINITY,
@@ -320,8 +333,10 @@ impl Products {
             let [fused, own, blas] = [choice.fused, choice.own, choice.blas].map(|time| 1e3 * time);
             let rows = shape.bucket;
             format!(
-                "{rows:5} rows, {kind:4}: fused {fused:8.1} µs, own {own:8.1} µs, cuBLASLt {blas:8.1} µs, {how}, {:?}, gates {:?}",
-                choice.variant, choice.gates
+                "{rows:5} rows, {kind:4}: fused {fused:8.1} µs, own {own:8.1} µs, cuBLASLt {blas:8.1} µs, {how}, {:?}, gates {:?}, folded {:?}",
+                choice.variant,
+                choice.gates,
+                choice.folded.and_then(|folded| folded.fused.or(folded.alone))
             )
         })
         .collect()

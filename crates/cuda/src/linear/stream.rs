@@ -2,6 +2,7 @@
 
 use ops::{DeviceError, LateNorm};
 
+use super::folded::Folds;
 use super::surroundings::{Ending, Surroundings};
 use super::team::{Team, Teams};
 use super::wide::Wides;
@@ -30,6 +31,8 @@ pub(super) struct LinearParams {
 pub(crate) enum Variant {
     Few(Few),
     Team(Team),
+    /// Reads the folded weight.
+    Folded(Team),
     /// Knows results and gates alone: it completes no norm and ends no layer.
     Wide,
 }
@@ -110,6 +113,7 @@ pub(crate) struct Stream {
     functions: [[Function; GROUPS.len()]; Ending::NAMES.len()],
     teams: Teams,
     wides: Wides,
+    folds: Folds,
     units: usize,
 }
 
@@ -125,6 +129,7 @@ impl Stream {
             functions,
             teams: Teams::find(modules, units)?,
             wides: Wides::find(modules, units)?,
+            folds: Folds::find(modules, units)?,
             units,
         })
     }
@@ -141,6 +146,16 @@ impl Stream {
             return teams.into_iter().map(Variant::Team).chain(wide).collect();
         }
         self.variants_for_few(outputs).map(Variant::Few).collect()
+    }
+
+    /// Those that read the weight folded.
+    pub(super) fn folded_variants(&self, product: &Product<'_>) -> Vec<Variant> {
+        let teams = self.folds.variants(product);
+        teams.into_iter().map(Variant::Folded).collect()
+    }
+
+    pub(super) fn folds(&self) -> &Folds {
+        &self.folds
     }
 
     /// The fewest groups of outputs for the multiprocessor that has most, at once or one after the other.
@@ -169,6 +184,11 @@ impl Stream {
         match variant {
             Variant::Few(few) => self.run_few(context, few, product, weight, how),
             Variant::Team(team) => self.teams.run(context, team, product, weight, how),
+            Variant::Folded(team) => {
+                let folded = weight.folded.get();
+                let folded = folded.expect("only products with folded weights are computed so");
+                self.folds.run(context, team, product, folded, how)
+            }
             Variant::Wide => self.wides.run(context, product, weight, how.1),
         }
     }

@@ -81,6 +81,7 @@ impl Served {
         let opened = models::open(&golden.model).expect("a readable model");
         let options = LoadOptions {
             max_positions: CONTEXT,
+            fold: false,
         };
         let source = opened.checkpoint.weights();
         let model = models::load(

@@ -5,7 +5,7 @@ use ops::{Device, Inputs, Kernels, OpError, Weight};
 use tensor::{Buffer, DType, Scratch, View, ViewMut};
 
 use crate::layer::{Attention, Embedding, GatedMlp, Norm, NormedView, Onward, Projection, Stream};
-use crate::loader::Loader;
+use crate::loader::{Loader, SetUp};
 use crate::{LoadError, LoadOptions, Model, ModelSpec, Progress, Step, WantedTokens};
 
 /// Tensors that checkpoints carry and we compute ourselves, or do without: activations are scaled as they come.
@@ -27,7 +27,7 @@ pub(crate) struct Decoder {
     head: Option<Projection>,
     rope: Buffer,
     positions: usize,
-    set_up: Duration,
+    set_up: SetUp,
 }
 
 struct Layer {
@@ -106,13 +106,20 @@ impl Decoder {
         progress: &mut Progress<'_>,
     ) -> Result<Self, LoadError> {
         let mut progress = |done, total| progress(done, total);
-        let loader = Loader::new(source, device, &spec.quantisation, &mut progress)?;
+        let loader = Loader::new(
+            source,
+            device,
+            &spec.quantisation,
+            options.fold,
+            &mut progress,
+        )?;
         let embedding = loader.embedding("model.embed_tokens", spec.vocabulary, spec.hidden)?;
         let layers = (0..spec.layers)
             .map(|layer| Layer::load(&loader, layer, &spec))
             .collect::<Result<Vec<_>, _>>()?;
         let norm = loader.norm("model.norm", spec.hidden, spec.norm_eps)?;
         let head = if spec.tied {
+            loader.fold(embedding.weights())?;
             None
         } else {
             let shape = (&[spec.vocabulary][..], spec.hidden);
@@ -234,7 +241,11 @@ impl Model for Decoder {
         self.embedding.bytes() + layers + self.norm.bytes() + head + self.rope.bytes()
     }
 
+    fn folded_bytes(&self) -> usize {
+        self.set_up.folded
+    }
+
     fn set_up_time(&self) -> Duration {
-        self.set_up
+        self.set_up.time
     }
 }

@@ -11,6 +11,10 @@ impl Embedding {
         Self { table }
     }
 
+    pub(crate) fn weights(&self) -> &[Weight] {
+        std::slice::from_ref(&self.table)
+    }
+
     pub(crate) fn forward(
         &self,
         kernels: &dyn Kernels,

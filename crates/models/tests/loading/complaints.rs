@@ -5,7 +5,10 @@ use tensor::DType;
 
 use crate::weights::Weights;
 
-const OPTIONS: LoadOptions = LoadOptions { max_positions: 16 };
+const OPTIONS: LoadOptions = LoadOptions {
+    max_positions: 16,
+    fold: false,
+};
 
 /// What loading says after this damage.
 fn complaint(name: &str, damage: impl FnOnce(&mut Weights)) -> String {

@@ -25,6 +25,8 @@ pub(crate) struct NarrowFormats {
     pub(crate) loaded: RefCell<Vec<f32>>,
     /// Outputs of the weights whose products will add a bias.
     pub(crate) biased: RefCell<Vec<usize>>,
+    /// Outputs of the weights that were to be folded; each takes a byte an output.
+    pub(crate) folded: RefCell<Vec<usize>>,
     /// How long it asked for pieces or made weights up, and how long it went on when it had all of a weight.
     pub(crate) busy: RefCell<(Duration, Duration)>,
 }
@@ -39,6 +41,7 @@ pub(crate) fn narrow(formats: &[WeightFormat]) -> Narrow {
         invents: false,
         loaded: RefCell::default(),
         biased: RefCell::default(),
+        folded: RefCell::default(),
         busy: RefCell::default(),
     })
 }
@@ -103,6 +106,15 @@ impl Detour for NarrowFormats {
     fn expect_bias(&self, weight: &Weight) -> Result<(), DeviceError> {
         self.biased.borrow_mut().push(weight.rows());
         Ok(())
+    }
+
+    fn folded_bytes(&self, (rows, _): (usize, usize), _: WeightFormat) -> usize {
+        rows
+    }
+
+    fn fold(&self, weight: &Weight) -> Result<usize, DeviceError> {
+        self.folded.borrow_mut().push(weight.rows());
+        Ok(weight.rows())
     }
 
     fn weight_stream(&self) -> Result<Option<Box<dyn WeightStream + '_>>, DeviceError> {

@@ -21,7 +21,10 @@ fn weights_can_be_made_up_from_the_spec_alone() {
         expected.sort_unstable();
         found.sort_unstable();
         assert_eq!(found, expected);
-        let options = LoadOptions { max_positions: 16 };
+        let options = LoadOptions {
+            max_positions: 16,
+            fold: false,
+        };
         models::load(
             spec,
             &dummy,
@@ -40,7 +43,10 @@ fn what_a_device_does_with_a_weight_it_made_up_is_not_counted_as_loading() {
     for invents in [true, false] {
         let mut device = narrow_as_gpus(None);
         device.0.invents = invents;
-        let options = LoadOptions { max_positions: 16 };
+        let options = LoadOptions {
+            max_positions: 16,
+            fold: false,
+        };
         let began = Instant::now();
         let model = models::load(spec.clone(), &dummy, &device, options, &mut |_, _| ());
         let (set_up, whole) = (model.expect("made to fit").set_up_time(), began.elapsed());

@@ -6,7 +6,10 @@ use tensor::DType;
 use crate::devices::{Narrow, narrow};
 use crate::weights::Weights;
 
-const OPTIONS: LoadOptions = LoadOptions { max_positions: 16 };
+const OPTIONS: LoadOptions = LoadOptions {
+    max_positions: 16,
+    fold: false,
+};
 const PLAIN: [WeightFormat; 3] = [
     WeightFormat::Plain(DType::F32),
     WeightFormat::Plain(DType::F16),

@@ -5,7 +5,10 @@ use tensor::DType;
 use crate::devices::narrow;
 use crate::weights::Weights;
 
-const OPTIONS: LoadOptions = LoadOptions { max_positions: 16 };
+const OPTIONS: LoadOptions = LoadOptions {
+    max_positions: 16,
+    fold: false,
+};
 const EVERY_MODEL: [&str; 4] = [
     "gguf-qwen2-k/model.gguf",
     "gguf-llama3-mixed/model.gguf",
@@ -61,6 +64,37 @@ fn a_device_is_told_at_load_which_products_add_a_bias() {
         }
         assert_eq!(device.biased.take(), each.repeat(spec.layers), "{name}");
     }
+}
+
+#[test]
+fn weights_that_are_multiplied_are_folded_and_others_are_not() {
+    for name in ["qwen3-gqa8", "qwen3-tied"] {
+        let (spec, weights) = Weights::of(name);
+        let device = narrow(&[WeightFormat::Plain(DType::F32)]);
+        let options = LoadOptions {
+            fold: true,
+            ..OPTIONS
+        };
+        let model = models::load(spec.clone(), &weights, &device, options, &mut |_, _| ());
+        let model = model.expect("a loadable model");
+        let heads = spec.heads;
+        let layer = [
+            heads.query_width() + 2 * heads.kv_width(),
+            spec.hidden,
+            2 * spec.feed_forward,
+            spec.hidden,
+        ];
+        // the head, or the table that is one
+        let expected = [&layer.repeat(spec.layers)[..], &[spec.vocabulary]].concat();
+        let folded = device.folded.take();
+        assert_eq!(folded, expected, "{name}");
+        assert_eq!(model.folded_bytes(), folded.iter().sum::<usize>(), "{name}");
+        let inventory = Inventory::of(&weights, &spec.quantisation, &device);
+        assert_eq!(inventory.folded_bytes, model.folded_bytes(), "{name}");
+    }
+    let device = narrow(&[WeightFormat::Plain(DType::F32)]);
+    weight_bytes("qwen3-gqa8", &device).expect("a format that the device takes");
+    assert!(device.folded.take().is_empty(), "nobody asked");
 }
 
 #[test]

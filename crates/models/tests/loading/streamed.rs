@@ -10,7 +10,10 @@ use tensor::DType;
 use crate::devices::{Narrow, narrow, narrow_as_gpus};
 use crate::weights::{Weights, golden};
 
-const OPTIONS: LoadOptions = LoadOptions { max_positions: 16 };
+const OPTIONS: LoadOptions = LoadOptions {
+    max_positions: 16,
+    fold: false,
+};
 
 /// All golden models, as [`Weights::of`] names them.
 fn every_model() -> Vec<String> {

@@ -153,7 +153,10 @@ fn load(
     if let Some(quantisation) = quantisation {
         spec.quantisation = quantisation;
     }
-    let options = LoadOptions { max_positions: 128 };
+    let options = LoadOptions {
+        max_positions: 128,
+        fold: true,
+    };
     let source = opened.checkpoint.weights();
     Ok(models::load(spec, source, device, options, &mut |_, _| ())?)
 }

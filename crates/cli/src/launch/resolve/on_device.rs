@@ -7,7 +7,7 @@ use tensor::DType;
 use super::{LARGEST_STEP, Resolver, at_least_one, executor_config, out_of_range, within};
 use crate::args::Notice;
 use crate::launch::memory::{Budget, tables};
-use crate::launch::{ConfigError, gpu};
+use crate::launch::{ConfigError, Folding, gpu};
 use crate::progress::size;
 
 const MOST_ROWS: i64 = 1 << 16;
@@ -16,6 +16,8 @@ const CPU_CHUNK: i64 = 512;
 const CPU_FRACTION: f64 = 0.8;
 /// Contexts that the cache of a CPU holds at most by default; more memory would rarely be found again.
 const CPU_CONTEXTS: usize = 8;
+/// Of the room for keys and values: what folded weights may take by default.
+const MOST_FOLDED: f64 = 0.15;
 
 impl Resolver<'_> {
     /// Which one serves.
@@ -260,6 +262,52 @@ impl Resolver<'_> {
         let token = here.spec.kv_bytes_per_token(here.device.kv);
         Budget::divide(here.device, fraction, here.weights, work, token)
             .map_err(ConfigError::NoRoom)
+    }
+
+    /// Whether weights are kept folded too: as given, or where keys and values hardly miss the room.
+    pub(super) fn folding(&mut self, budget: Budget) -> Budget {
+        let given = self.parsed.text("fold-weights").unwrap_or("auto");
+        let (bytes, is_done) = match self.here.folding {
+            Folding::Possible(bytes) => (bytes, false),
+            Folding::Done(bytes) => (bytes, true),
+        };
+        if bytes == 0 {
+            if given == "on" {
+                let reason = "no weight of this model is folded on this device".to_owned();
+                self.notices.push(Notice {
+                    flag: "--fold-weights".into(),
+                    reason,
+                });
+            }
+            return budget;
+        }
+        let share = bytes as f64 / budget.rest() as f64;
+        let percent = format!("{:.0} % of the room for keys and values", 100.0 * share);
+        let folded = budget.with_folded(bytes);
+        let folds = is_done
+            || match given {
+                "on" => folded.is_some(),
+                "off" => false,
+                _ => share <= MOST_FOLDED,
+            };
+        let why = match (given, folds) {
+            ("on", false) => {
+                let reason = format!(
+                    "folded weights would take {}, {percent}",
+                    size(bytes as u64)
+                );
+                self.notices.push(Notice {
+                    flag: "--fold-weights".into(),
+                    reason,
+                });
+                "there is no room".to_owned()
+            }
+            ("on" | "off", _) => "given".to_owned(),
+            (_, true) => format!("{} more, {percent}", size(bytes as u64)),
+            (_, false) => format!("it would take {}, {percent}", size(bytes as u64)),
+        };
+        self.note("fold_weights", if folds { "on" } else { "off" }, &why);
+        folded.filter(|_| folds).unwrap_or(budget)
     }
 
     pub(super) fn pages(

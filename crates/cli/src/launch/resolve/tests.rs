@@ -6,7 +6,7 @@ use tensor::DType;
 
 use super::*;
 use crate::args::ServerCommand;
-use crate::launch::estimate_scratch;
+use crate::launch::{Folding, estimate_scratch};
 
 const SERVE: ServerCommand = ServerCommand {
     program: "peregrine serve",
@@ -37,6 +37,11 @@ fn device(kind: &'static str, total: usize, free: usize) -> DeviceInfo {
     }
 }
 
+/// What folding the weights would take: nothing on a CPU.
+fn folded_bytes(device: &DeviceInfo) -> usize {
+    if device.kind == "cpu" { 0 } else { 80 << 20 }
+}
+
 fn launch_on(device: &DeviceInfo, line: &str) -> Result<Launch, ConfigError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let parsed = SERVE.parse(&words).unwrap().parsed;
@@ -45,6 +50,7 @@ fn launch_on(device: &DeviceInfo, line: &str) -> Result<Launch, ConfigError> {
     let here = Circumstances {
         spec: &spec,
         weights: 100 << 20,
+        folding: Folding::Possible(folded_bytes(device)),
         device,
         scratch: &scratch,
         entropy: 7,
@@ -304,4 +310,45 @@ fn no_argument_value_makes_resolution_panic() {
             let _ = launch(&format!("--{flag}={number}"));
         }
     }
+}
+
+#[test]
+fn weights_are_folded_where_the_cache_hardly_misses_the_room() {
+    let (gpu, small) = (
+        device("cuda", 80 << 30, 78 << 30),
+        device("cuda", 4 << 30, 2 << 30),
+    );
+    for (device, line, expected) in [
+        (&gpu, "", "on"),
+        (&gpu, "--fold-weights off", "off"),
+        (&small, "--mem-fraction-static 0.6", "off"),
+        (&small, "--mem-fraction-static 0.6 --fold-weights on", "on"),
+    ] {
+        let launch = launch_on(device, line).unwrap();
+        assert_eq!(value(&launch, "fold_weights"), expected, "{line}");
+        let folded = if expected == "on" { 80 << 20 } else { 0 };
+        assert_eq!(launch.budget.folded, folded, "{line}");
+        assert!(launch.notices.is_empty(), "{:?}", launch.notices);
+    }
+    let all = launch_on(&gpu, "--fold-weights off").unwrap().budget;
+    let rest = launch_on(&gpu, "").unwrap().budget;
+    let taken = (all.tokens - rest.tokens) * all.token;
+    assert!((80 << 20..81 << 20).contains(&taken), "{taken}");
+}
+
+#[test]
+fn weights_that_cannot_be_folded_are_told() {
+    let cpu = launch("--fold-weights on").unwrap();
+    let told = |launch: &Launch| {
+        launch
+            .notices
+            .iter()
+            .map(ToString::to_string)
+            .collect::<String>()
+    };
+    assert!(told(&cpu).contains("--fold-weights"), "{}", told(&cpu));
+    let small = device("cuda", 4 << 30, 2 << 30);
+    let full = launch_on(&small, "--mem-fraction-static 0.545 --fold-weights on").unwrap();
+    assert_eq!(value(&full, "fold_weights"), "off");
+    assert!(told(&full).contains("83.9 MB"), "{}", told(&full));
 }

@@ -40,22 +40,28 @@ const EPS: f32 = 1e-6;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Numbers {
     Plain,
+    /// Kept folded too.
+    Folded,
     /// Eight-bit floats with a scale a row.
     RowScales,
     /// Eight-bit floats with a scale for 128 × 128 of them.
     BlockScales,
 }
 
-fn weight(bench: &mut Bench<'_>, rows: usize, cols: usize, numbers: Numbers) -> (Weight, Vec<f32>) {
-    let values = match numbers {
-        Numbers::Plain => plain(bench, rows, cols),
+fn weight(bench: &mut Bench<'_>, rows: usize, cols: usize, form: Numbers) -> (Weight, Vec<f32>) {
+    let values = match form {
+        Numbers::Plain | Numbers::Folded => plain(bench, rows, cols),
         Numbers::RowScales => eight_bit_floats(bench, rows, cols, [1, cols]),
         Numbers::BlockScales => eight_bit_floats(bench, rows, cols, [128, 128]),
     };
     let host = HostWeight { rows, cols, values };
     let numbers = (0..rows).flat_map(|row| host.row(row)).collect();
     let loaded = bench.device.load_weight(host);
-    (loaded.expect("a device takes what it supports"), numbers)
+    let loaded = loaded.expect("a device takes what it supports");
+    if form == Numbers::Folded {
+        bench.device.fold(&loaded).expect("room for it twice");
+    }
+    (loaded, numbers)
 }
 
 fn plain(bench: &mut Bench<'_>, rows: usize, cols: usize) -> HostValues<'static> {
@@ -260,15 +266,24 @@ impl LayerEnd {
 pub(super) fn layer_end(bench: &mut Bench<'_>) {
     let supports = |group| bench.device.supports(WeightFormat::Float8 { group });
     let narrow = supports(0) && supports(128);
-    let all = [Numbers::Plain, Numbers::RowScales, Numbers::BlockScales];
-    let kinds = if narrow { &all[..] } else { &all[..1] };
-    for &numbers in kinds {
+    let folds = bench
+        .device
+        .folded_bytes((1024, 1024), WeightFormat::Plain(DType::BF16))
+        > 0;
+    let mut kinds = vec![Numbers::Plain];
+    if folds {
+        kinds.push(Numbers::Folded);
+    }
+    if narrow {
+        kinds.extend([Numbers::RowScales, Numbers::BlockScales]);
+    }
+    for &numbers in &kinds {
         for (index, shape) in SHAPES.into_iter().enumerate() {
             let case = LayerEnd::new(bench, index, shape, numbers);
             case.compare(bench, numbers);
         }
     }
-    for &numbers in kinds {
+    for &numbers in &kinds {
         for (index, shape) in HANDED_ON.into_iter().enumerate() {
             let mut case = LayerEnd::new(bench, index, shape, numbers);
             case.last = Some(Last::new(bench, shape.0, shape.3 / 2, numbers));
@@ -293,6 +308,7 @@ impl LayerEnd {
         let gate = self.gate(kernels, state, (&mut room, &mut gated), &[]);
         let (name, kind) = match numbers {
             Numbers::Plain => ("", Kind::Float(bench.activation())),
+            Numbers::Folded => ("folded ", Kind::Float(bench.activation())),
             Numbers::RowScales => ("fp8 a row ", Kind::Float8),
             Numbers::BlockScales => ("fp8 128×128 ", Kind::Float8),
         };

@@ -12,88 +12,112 @@ struct Format {
     name: &'static str,
     make: fn(&mut Bench<'_>, usize, usize) -> HostValues<'static>,
     group: usize,
+    /// Kept folded too, and left out where a device does not fold.
+    fold: bool,
 }
 
-const FORMATS: [Format; 16] = [
+const FORMATS: [Format; 17] = [
     Format {
         name: "f32",
         make: |b, r, c| plain(b, r, c, DType::F32),
         group: 1,
+        fold: false,
     },
     Format {
         name: "f16",
         make: |b, r, c| plain(b, r, c, DType::F16),
         group: 1,
+        fold: false,
     },
     Format {
         name: "bf16",
         make: |b, r, c| plain(b, r, c, DType::BF16),
         group: 1,
+        fold: false,
     },
     Format {
         name: "q4_0",
         make: |b, r, c| affine(b, r, c, (4, 15, 32), Some(8.0), true),
         group: 32,
+        fold: false,
     },
     Format {
         name: "q4_1",
         make: |b, r, c| affine(b, r, c, (4, 15, 32), None, true),
         group: 32,
+        fold: false,
     },
     Format {
         name: "q5_0",
         make: |b, r, c| affine(b, r, c, (8, 31, 32), Some(16.0), true),
         group: 32,
+        fold: false,
     },
     Format {
         name: "q8_0 shifted",
         make: |b, r, c| affine(b, r, c, (8, 255, 32), None, true),
         group: 32,
+        fold: false,
     },
     Format {
         name: "q8_0",
         make: |b, r, c| affine(b, r, c, (8, 255, 32), Some(128.0), true),
         group: 32,
+        fold: false,
     },
     Format {
         name: "q4_k",
         make: |b, r, c| affine(b, r, c, (4, 15, 32), None, false),
         group: 32,
+        fold: false,
     },
     Format {
         name: "q5_k",
         make: |b, r, c| affine(b, r, c, (8, 31, 32), None, false),
         group: 32,
+        fold: false,
     },
     Format {
         name: "q6_k",
         make: |b, r, c| affine(b, r, c, (8, 63, 16), Some(32.0), false),
         group: 16,
+        fold: false,
     },
     Format {
         name: "fp8 a tensor",
         make: |b, r, c| eight_bit_floats(b, r, c, [r, c]),
         group: 1,
+        fold: false,
     },
     Format {
         name: "fp8 a row",
         make: |b, r, c| eight_bit_floats(b, r, c, [1, c]),
         group: 1,
+        fold: false,
     },
     Format {
         name: "fp8 128×128",
         make: |b, r, c| eight_bit_floats(b, r, c, [128, 128]),
         group: 1,
+        fold: false,
     },
     Format {
         name: "fp8 24×256",
         make: |b, r, c| eight_bit_floats(b, r, c, [24, 256]),
         group: 1,
+        fold: false,
     },
     Format {
         name: "fp8 smallest numbers",
         make: smallest_floats,
         group: 1,
+        fold: false,
+    },
+    Format {
+        name: "bf16 folded",
+        make: spread,
+        group: 1,
+        fold: true,
     },
 ];
 
@@ -123,8 +147,11 @@ pub(super) fn eight_bit_floats(
 }
 
 fn plain(bench: &mut Bench<'_>, rows: usize, cols: usize, dtype: DType) -> HostValues<'static> {
-    let values = bench.normals(rows * cols);
-    let buffer = crate::host::host_values(&values, dtype);
+    plain_of(&bench.normals(rows * cols), dtype)
+}
+
+fn plain_of(numbers: &[f32], dtype: DType) -> HostValues<'static> {
+    let buffer = crate::host::host_values(numbers, dtype);
     let bytes = buffer.view(0, 1, buffer.bytes(), DType::U8);
     HostValues::Plain(dtype, bytes.row::<u8>(0).to_vec().into())
 }
@@ -182,6 +209,17 @@ fn smallest_floats(bench: &mut Bench<'_>, rows: usize, cols: usize) -> HostValue
     })
 }
 
+/// Mostly numbers of one size, and some that are much smaller or nothing at all.
+fn spread(bench: &mut Bench<'_>, rows: usize, cols: usize) -> HostValues<'static> {
+    let number = |bench: &mut Bench<'_>| match bench.below(1500) {
+        0 => 0.0,
+        1 => bench.normal() * 0.5_f32.powi(20 + bench.below(60) as i32),
+        _ => bench.normal(),
+    };
+    let numbers: Vec<f32> = (0..rows * cols).map(|_| number(bench)).collect();
+    plain_of(&numbers, DType::BF16)
+}
+
 /// A weight as the device holds it and as plain numbers; none when the device does not take it.
 fn weight(
     bench: &mut Bench<'_>,
@@ -195,10 +233,16 @@ fn weight(
         return None;
     }
     let numbers = (0..rows).flat_map(|row| host.row(row)).collect();
+    if format.fold && bench.device.folded_bytes((rows, cols), host.format()) == 0 {
+        return None;
+    }
     let weight = bench
         .device
         .load_weight(host)
         .expect("a device loads what it supports");
+    if format.fold {
+        bench.device.fold(&weight).expect("room for it twice");
+    }
     Some((weight, numbers))
 }
 
@@ -230,12 +274,23 @@ const SHAPES: [(usize, usize, usize); 12] = [
 const FLOAT8_SHAPES: [(usize, usize, usize); 4] =
     [(1, 12, 256), (17, 8, 192), (70, 4, 144), (130, 8, 128)];
 
+/// As above, for weights that are folded: parts of different sizes, tiles and segments that are not full.
+const FOLDED_SHAPES: [(usize, usize, usize); 7] = [
+    (2, 7, 64),
+    (8, 32, 192),
+    (16, 12, 256),
+    (21, 41, 96),
+    (32, 24, 352),
+    (47, 20, 480),
+    (64, 48, 960),
+];
+
 pub(super) fn linear(bench: &mut Bench<'_>) {
     for format in &FORMATS {
-        let more: &[_] = if format.name.starts_with("fp8") {
-            &FLOAT8_SHAPES
-        } else {
-            &[]
+        let more: &[_] = match format {
+            format if format.fold => &FOLDED_SHAPES,
+            format if format.name.starts_with("fp8") => &FLOAT8_SHAPES,
+            _ => &[],
         };
         for (index, &(tokens, groups, outputs)) in SHAPES.iter().chain(more).enumerate() {
             // Plain weights have no groups to fill: any width will do.

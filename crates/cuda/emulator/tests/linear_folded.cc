@@ -1,0 +1,135 @@
+// Weights folded, and products of them: every number is found again, and sums are those of the numbers.
+#include "row_products.h"
+
+#include "fold.cu"
+#include "linear_folded.cu"
+
+namespace {
+
+using emulator::Order;
+
+// A weight as fold_weight leaves it.
+struct Folded {
+    const uint32_t blocks;
+    std::vector<uint4> units, heads;
+    std::vector<uint2> strays;
+    std::vector<uint32_t> counts;
+
+    Folded(const Matrix& weight, Order order)
+        : blocks(weight.rows / kUnitRows),
+          units(blocks * segments(weight) * kUnitBytes / 16),
+          heads(blocks * segments(weight) * kHeadBytes / 16),
+          strays(blocks * kMostStrays),
+          counts(blocks) {
+        const FoldParams p{weight.elements.data(),
+                           reinterpret_cast<uint8_t*>(units.data()),
+                           reinterpret_cast<uint8_t*>(heads.data()),
+                           reinterpret_cast<Stray*>(strays.data()),
+                           counts.data(),
+                           uint32_t(weight.rows),
+                           uint32_t(weight.columns)};
+        const uint32_t all = blocks * segments(weight);
+        emulator::launch({(all + kFoldWarps - 1) / kFoldWarps, 32 * kFoldWarps, 0, order}, [&] { fold_weight(p); });
+    }
+
+    static uint32_t segments(const Matrix& weight) { return (weight.columns + kUnitInputs - 1) / kUnitInputs; }
+
+    uint32_t stray_count() const {
+        uint32_t all = 0;
+        for (const uint32_t count : counts) all += count;
+        return all;
+    }
+};
+
+using Kernel = void (*)(const FoldedParams);
+
+// As linear/folded/mod.rs describes weights and rows.
+void run(Product& product, const Folded& folded, uint32_t groups, uint32_t tokens, Kernel kernel) {
+    const ProductCase& shape = product.shape;
+    FoldedParams p{};
+    static_cast<LinearSurroundings&>(p) = product.params();
+    const uint64_t inputs = shape.inputs;
+    p.x = emulator::make_map(product.x.elements.data(), {inputs, uint64_t(shape.rows)}, {2ul * product.x.stride}, {64, tokens});
+    p.weight = reinterpret_cast<const uint8_t*>(folded.units.data());
+    p.heads = reinterpret_cast<const uint8_t*>(folded.heads.data());
+    p.strays = folded.strays.data();
+    p.units = folded.blocks;
+    p.x_rows = product.x.elements.data();
+    p.x_stride = product.x.stride;
+    p.stages = (shape.inputs + kUnitInputs - 1) / kUnitInputs;
+    const uint32_t tile = 64 * groups;
+    emulator::Grid grid{(shape.outputs + tile - 1) / tile * shape.parts, 128 * (groups + 1), kWholeRoom, shape.order};
+    grid.cluster = shape.parts;
+    grid.predecessor = product.come_late();
+    emulator::launch(grid, [&] { kernel(p); });
+}
+
+void check(const ProductCase& shape, uint32_t groups, uint32_t tokens, const Kernel (&endings)[3]) {
+    Product product(shape);
+    const Folded folded(product.weight, shape.order);
+    run(product, folded, groups, tokens, endings[static_cast<int>(shape.ending)]);
+    product.check(words("folded %ux%u", groups, tokens).c_str());
+}
+
+// Mostly numbers of one size; some are nothing, others smaller or larger by far, or of no exponent.
+Matrix spread(int rows, int columns) {
+    Matrix matrix = Matrix::random(rows, columns);
+    const float sizes[] = {0.0f, -0.0f, 1e-39f, 3e-12f, 5e-7f, 2e5f, 7e9f, 1e30f};
+    for (int i = 0; i < rows * columns / 100; ++i) {
+        const uint32_t place = random_numbers().words() % (rows * columns);
+        matrix.elements[place] = __float2bfloat16(sizes[i % 8] * (1.0f + i % 3));
+    }
+    return matrix;
+}
+
+// Rows of x that are one in one place: results are weights.
+void check_all_numbers(uint32_t rows, uint32_t outputs, uint32_t inputs, uint32_t parts, Kernel kernel) {
+    const Matrix weight = spread(outputs, inputs);
+    const Folded folded(weight, Order::kShuffled);
+    uint32_t wrong = 0;
+    for (uint32_t first = 0; first < inputs; first += rows) {
+        ProductCase shape{int(rows), int(outputs), int(inputs), Order::kShuffled, Ending::kResults, parts};
+        shape.wide = true;
+        Product product(shape, weight);
+        for (uint32_t row = 0; row < rows; ++row) {
+            for (uint32_t i = 0; i < inputs; ++i) product.x.set(row, i, i == first + row);
+        }
+        run(product, folded, 1, rows, kernel);
+        for (uint32_t row = 0; row < std::min(rows, inputs - first); ++row) {
+            for (uint32_t i = 0; i < outputs; ++i) wrong += product.result(row, i) != weight.at(i, first + row);
+        }
+    }
+    const std::string found = words("%u strays, %u of %u numbers wrong", folded.stray_count(), wrong, outputs * inputs);
+    report(words("all numbers of %u x %u, %u rows, %u parts", outputs, inputs, rows, parts), wrong == 0 && folded.stray_count() > 8, found);
+    for (const uint32_t count : folded.counts) {
+        if (count > kMostStrays) report("strays of eight rows", false, words("%u", count));
+    }
+}
+
+#define FOLDED(groups, tokens)                                                        \
+    {                                                                                 \
+        linear_folded_team_##groups##x##tokens, linear_folded_gated_team_##groups##x##tokens, \
+            linear_folded_onward_team_##groups##x##tokens                             \
+    }
+
+}  // namespace
+
+int main() {
+    constexpr Ending kResults = Ending::kResults, kGated = Ending::kGated, kOnward = Ending::kOnward;
+    const Kernel one_8[3] = FOLDED(1, 8);
+    const Kernel one_64[3] = FOLDED(1, 64);
+    const Kernel two_16[3] = FOLDED(2, 16);
+    const Kernel two_32[3] = FOLDED(2, 32);
+    const Kernel three_64[3] = FOLDED(3, 64);
+    check_all_numbers(64, 64, 200, 1, one_64[0]);
+    check_all_numbers(8, 96, 264, 2, one_8[0]);
+    // Parts of different sizes, tiles and segments that are not full, rings that turn.
+    check({7, 96, 512, Order::kForward, kResults, 4, true}, 1, 8, one_8);
+    check({8, 64, 2048, Order::kBackward, kOnward, 1, true}, 1, 8, one_8);
+    check({16, 160, 640, Order::kShuffled, kOnward, 4}, 2, 16, two_16);
+    check({9, 96, 328, Order::kShuffled, kGated, 2, true, true, true}, 2, 16, two_16);
+    check({32, 256, 384, Order::kBackward, kResults, 2, false, true, false, true}, 2, 32, two_32);
+    check({37, 224, 640, Order::kForward, kOnward, 2}, 3, 64, three_64);
+    check({50, 384, 768, Order::kShuffled, kGated, 1, true, true}, 3, 64, three_64);
+    check({64, 416, 256, Order::kBackward, kGated, 2, false, false, true}, 3, 64, three_64);
+}

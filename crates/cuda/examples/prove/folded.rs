@@ -1,0 +1,91 @@
+//! Folded weights: every number is found again. To be run with `--own-products`, so that products read them.
+
+use std::cmp::Ordering;
+
+use cuda::CudaDevice;
+use half::bf16;
+use ops::{Device as _, HostValues, HostWeight};
+use tensor::DType;
+
+use crate::bench::{Matrix, linear, normals};
+
+/// Outputs and inputs: segments and tiles that are not full, shared inputs, and those of a model.
+const SHAPES: [(usize, usize); 4] = [(96, 264), (192, 1000), (1536, 8960), (17_920, 1536)];
+/// Rows of each kernel.
+const ROWS: [usize; 4] = [8, 16, 32, 64];
+/// The most columns of a weight that are looked at with so many rows, one in a row.
+const COLUMNS: usize = 1536;
+/// One in so many numbers is none, or of another size.
+const UNUSUAL: usize = 700;
+
+pub(crate) fn run(device: &CudaDevice) -> bool {
+    let found = SHAPES.map(|shape| is_lossless(device, shape, &ROWS, COLUMNS));
+    found.into_iter().all(|right| right)
+}
+
+/// The same, small enough for a tool that watches every access.
+pub(crate) fn small(device: &CudaDevice) -> bool {
+    is_lossless(device, (96, 264), &[8], 24)
+}
+
+/// Normal numbers, some of which are nothing, or smaller or larger by far.
+fn spread(count: usize) -> Vec<bf16> {
+    let sizes = [0.0, -0.0, 1e-39, 3e-12, 5e-7, 2e5, 7e9, 1e30];
+    let numbers = normals(count, 3).into_iter().enumerate();
+    let number = |(i, number): (usize, f32)| match i * 7919 % UNUSUAL {
+        0 => bf16::from_f32(sizes[i / UNUSUAL % sizes.len()] * number),
+        _ => bf16::from_f32(number),
+    };
+    numbers.map(number).collect()
+}
+
+/// Multiplies with rows that are one in one place: results are the weight's columns.
+fn is_lossless(
+    device: &CudaDevice,
+    (outputs, inputs): (usize, usize),
+    counts: &[usize],
+    most: usize,
+) -> bool {
+    let numbers = spread(outputs * inputs);
+    let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+    let weight = device
+        .load_weight(HostWeight {
+            rows: outputs,
+            cols: inputs,
+            values: HostValues::Plain(DType::BF16, bytes.into()),
+        })
+        .expect("a weight");
+    let folded = device.fold(&weight).expect("room for it");
+    let mut well = folded > 0;
+    for &rows in counts {
+        let (mut wrong, mut looked_at) = (0, 0);
+        for first in (0..inputs.min(most)).step_by(rows) {
+            let there = rows.min(inputs - first);
+            let mut ones = vec![0.0; rows * inputs];
+            (0..there).for_each(|row| ones[row * inputs + first + row] = 1.0);
+            let x = Matrix::floats(device, rows, inputs, DType::BF16, &ones);
+            let mut out = Matrix::new(device, rows, outputs, DType::F32);
+            linear(device, x.view(), &weight, out.view_mut()).expect("a product");
+            let found = out.read(device);
+            for (row, found) in found.chunks(outputs).take(there).enumerate() {
+                let expected = (0..outputs).map(|i| numbers[i * inputs + first + row].to_f32());
+                let differ = |&(found, expected): &(&f32, f32)| {
+                    found.partial_cmp(&expected).is_none_or(Ordering::is_ne)
+                };
+                wrong += found.iter().zip(expected).filter(differ).count();
+                looked_at += outputs;
+            }
+        }
+        let way = device.describe_products(outputs, inputs);
+        let way = way
+            .iter()
+            .find(|line| line.contains(&format!("{rows:5} rows, f32")));
+        let reads_it = way.is_some_and(|line| line.contains("folded Some"));
+        println!(
+            "{outputs}×{inputs}, {folded} bytes, {rows:2} rows{}: {wrong} of {looked_at} numbers wrong",
+            if reads_it { "" } else { ", NOT READ FOLDED" }
+        );
+        well &= reads_it && wrong == 0;
+    }
+    well
+}

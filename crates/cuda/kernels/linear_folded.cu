@@ -1,0 +1,126 @@
+// Products of folded weights with few rows and tens of them: out = x · weightᵀ + bias, every unit read once.
+//
+// Units are unfolded in registers, the first factor of the products: the numbers that are multiplied are those of bf16.
+#include "common/fold.cuh"
+#include "linear/strays.cuh"
+#include "linear/team.cuh"
+
+struct FoldedMap {
+    TensorMap x;
+};
+
+struct FoldedUnits {
+    const uint8_t* weight;
+    const uint8_t* heads;
+    // A block of eight rows has as many as there is room for.
+    const uint2* strays;
+    // Units of a segment of inputs.
+    uint64_t units;
+    // The rows as they lie: strays are few.
+    const bf16* x_rows;
+    uint64_t x_stride;
+};
+
+struct FoldedParams : FoldedMap, FoldedUnits, LinearSurroundings {};
+
+struct FoldedWeights {
+    using Params = FoldedParams;
+    static constexpr int kInputs = kUnitInputs;
+    static constexpr uint32_t kGroupBytes = 64 / kUnitRows * (kUnitBytes + kHeadBytes);
+    static constexpr int kThreadsToRelease = 32;
+    // Only the first factor of a product may come from registers, where weights are unfolded.
+    static constexpr bool kMayBeSecond = false;
+
+    static __device__ __forceinline__ void expect(const Params& p) {}
+
+    // Units of a tile that are there: of gates, as many again are their factors'.
+    template <int kGroups, bool kGated>
+    static __device__ __forceinline__ uint32_t units(const Params& p, uint32_t tile) {
+        constexpr uint32_t kMost = kGroups * 64 / kUnitRows / (kGated ? 2 : 1);
+        return min(kMost, static_cast<uint32_t>(kGated ? p.units / 2 : p.units) - tile * kMost);
+    }
+
+    template <int kGroups, bool kGated>
+    static __device__ __forceinline__ uint32_t bytes(const Params& p, uint32_t tile) {
+        return units<kGroups, kGated>(p, tile) * (kUnitBytes + kHeadBytes) * (kGated ? 2 : 1);
+    }
+
+    // Factors of gates lie behind all gates of the tile.
+    template <int kGroups, bool kGated>
+    static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
+        constexpr uint32_t kMost = kGroups * 64 / kUnitRows / (kGated ? 2 : 1);
+        const uint32_t count = units<kGroups, kGated>(p, tile);
+        uint8_t* heads = to + kGroups * 64 / kUnitRows * kUnitBytes;
+#pragma unroll
+        for (uint32_t part = 0; part < (kGated ? 2 : 1); ++part) {
+            const uint64_t first = stage * p.units + part * (p.units / 2) + tile * kMost;
+            copy_bytes(to + part * kMost * kUnitBytes, p.weight + first * kUnitBytes, count * kUnitBytes, full);
+            copy_bytes(heads + part * kMost * kHeadBytes, p.heads + first * kHeadBytes, count * kHeadBytes, full);
+        }
+    }
+
+    // Strays of a warp's rows: sixteen lanes have those of the upper block, sixteen those of the lower one.
+    struct Ahead {
+        uint2 stray;
+    };
+
+    template <class Team>
+    static __device__ __forceinline__ void prepare(const Team& team, Ahead& ahead) {
+        constexpr uint32_t kMost = Team::kOutputs / kUnitRows / (Team::kGated ? 2 : 1);
+        const uint32_t lane = threadIdx.x % 32, lower = lane / kMostStrays;
+        const uint64_t unit = team.tile * kMost + unit_of<Team>(team, lower) % kMost;
+        const uint64_t block = unit + (Team::kGated ? lower * (team.p.units / 2) : 0);
+        ahead.stray = __ldg(team.p.strays + block * kMostStrays + lane % kMostStrays);
+    }
+
+    // The upper or lower unit of a warp in a stage. Warps without outputs have others'; what they find is thrown away.
+    template <class Team>
+    static __device__ __forceinline__ uint32_t unit_of(const Team& team, uint32_t lower) {
+        constexpr uint32_t kAll = Team::kOutputs / kUnitRows;
+        const uint32_t warp = threadIdx.x / 32, last = units<kAll * kUnitRows / 64, Team::kGated>(team.p, team.tile) - 1;
+        return Team::kGated ? min(warp, last) + lower * (kAll / 2) : min(warp * 2 + lower, last);
+    }
+
+    // Products of one half are on their way while the next half is unfolded.
+    template <class Team>
+    static __device__ __forceinline__ void multiply(const Team& team, const Ahead& ahead, typename Team::Sums& sums) {
+        constexpr uint32_t kAll = Team::kOutputs / kUnitRows;
+        const uint32_t base = shared_address(team.ring), upper = unit_of(team, 0), lower = unit_of(team, 1);
+        Strays<Team::kRows> strays(team.p.x_rows, team.p.x_stride, team.p.rows, ahead.stray, team.begin, team.end);
+        uint32_t a[2][kHalfSteps][4];
+        Place place;
+        uint32_t before = 0;
+#pragma unroll 1
+        for (uint32_t stage = team.begin; stage < team.end; ++stage, place.advance(team.stages)) {
+            const uint8_t* units = team.ring + place.stage * Team::kBytes;
+            const uint8_t* heads = units + kAll * kUnitBytes;
+            const uint64_t x = matrix_along(base + place.stage * Team::kBytes + Team::kWeightBytes);
+            team.barriers->full[place.stage].wait(place.parity);
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                unfold_half<false>(units + upper * kUnitBytes, heads + upper * kHeadBytes, half, a[half]);
+                unfold_half<true>(units + lower * kUnitBytes, heads + lower * kHeadBytes, half, a[half]);
+                pin(sums);
+                begin_products();
+#pragma unroll
+                for (uint32_t i = 0; i < kHalfSteps; ++i) {
+                    const uint32_t bytes = half * Team::kRows * kSlice * 2 + i * 32;
+                    multiply_held<Team::kRows>(sums, a[half][i], moved(x, bytes), stage != team.begin || half != 0 || i != 0);
+                }
+                commit_products();
+                // The half before is done: its registers are free, and its stage.
+                wait_products<1>();
+                if (half == 0 && stage != team.begin) team.release(before);
+            }
+            before = place.stage;
+        }
+        wait_products<0>();
+        pin(sums);
+        strays.add(sums);
+    }
+};
+
+TEAM_KERNELS(FoldedWeights, 8, linear_folded, linear_folded_gated, linear_folded_onward)
+TEAM_KERNELS(FoldedWeights, 16, linear_folded, linear_folded_gated, linear_folded_onward)
+TEAM_KERNELS(FoldedWeights, 32, linear_folded, linear_folded_gated, linear_folded_onward)
+TEAM_KERNELS(FoldedWeights, 64, linear_folded, linear_folded_gated, linear_folded_onward)

@@ -1,0 +1,246 @@
+//! Folded weights: bf16 in little more than twelve bits, read by products of up to 64 rows instead of the weight itself.
+
+mod choose;
+
+use ops::{DeviceError, LateNorm};
+use tensor::Buffer;
+
+use super::surroundings::{Ending, Surroundings};
+use super::team::{Shapes, Team};
+use super::{DeviceWeight, Product, Products, Variant};
+use crate::context::Context;
+use crate::launch::{Grid, launch};
+use crate::memory::{allocate, read};
+use crate::module::{Function, Modules};
+use crate::tensor_map::{Boxes, TensorMap};
+
+/// A unit, and what there is of strays; kernels/common/fold.cuh has the same numbers.
+const UNIT_ROWS: usize = 8;
+const UNIT_INPUTS: usize = 128;
+const UNIT_BYTES: usize = 1536;
+const HEAD_BYTES: usize = 40;
+const STRAY_BYTES: usize = 8;
+const MOST_STRAYS: usize = 16;
+/// Outputs come in pairs of units, gates and their factors apart; columns of strays have sixteen bits.
+const OUTPUTS: usize = 4 * UNIT_ROWS;
+const MOST_INPUTS: usize = 1 << 16;
+/// Units that a block folds.
+const UNITS_A_BLOCK: usize = 8;
+/// Rows of x that the compiled shapes take.
+const ROWS: [usize; 4] = [8, 16, 32, 64];
+/// How names of kernels begin, by ending.
+const NAMES: [&str; Ending::NAMES.len()] = [
+    "linear_folded",
+    "linear_folded_gated",
+    "linear_folded_onward",
+];
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct FoldParams {
+    weight: u64,
+    units: u64,
+    heads: u64,
+    strays: u64,
+    counts: u64,
+    rows: u32,
+    inputs: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+struct FoldedParams {
+    x: TensorMap,
+    weight: u64,
+    heads: u64,
+    strays: u64,
+    units: u64,
+    x_rows: u64,
+    x_stride: u64,
+    surroundings: Surroundings,
+}
+
+/// How a folded weight of some shape lies in memory: all units, their heads, then strays.
+struct Layout {
+    /// Blocks of eight rows.
+    blocks: usize,
+    units: usize,
+}
+
+impl Layout {
+    fn new((outputs, inputs): (usize, usize)) -> Self {
+        let blocks = outputs / UNIT_ROWS;
+        Self {
+            blocks,
+            units: blocks * inputs.div_ceil(UNIT_INPUTS),
+        }
+    }
+
+    fn heads(&self) -> usize {
+        self.units * UNIT_BYTES
+    }
+
+    fn strays(&self) -> usize {
+        self.heads() + self.units * HEAD_BYTES
+    }
+
+    fn bytes(&self) -> usize {
+        self.strays() + self.blocks * MOST_STRAYS * STRAY_BYTES
+    }
+}
+
+/// Bytes of a folded weight, `[outputs, inputs]`; zero where the shape is not for units.
+pub(crate) fn folded_bytes((outputs, inputs): (usize, usize)) -> usize {
+    let fits = outputs.is_multiple_of(OUTPUTS) && inputs.is_multiple_of(8) && inputs <= MOST_INPUTS;
+    if fits {
+        Layout::new((outputs, inputs)).bytes()
+    } else {
+        0
+    }
+}
+
+/// What products of one shape take instead, where their weight is folded.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FoldedChoice {
+    /// Of products between small kernels.
+    pub(super) alone: Option<Variant>,
+    /// Of those that do the work of these.
+    pub(super) fused: Option<Variant>,
+}
+
+/// The kernels that fold weights and multiply them.
+pub(super) struct Folds {
+    fold: Function,
+    shapes: Shapes<{ ROWS.len() }>,
+}
+
+impl Folds {
+    pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
+        Ok(Self {
+            fold: modules.find("fold_weight")?,
+            shapes: Shapes::find((modules, units), NAMES, ROWS, UNIT_INPUTS)?,
+        })
+    }
+
+    /// Ways to compute a product.
+    pub(super) fn variants(&self, product: &Product<'_>) -> Vec<Team> {
+        let shape = (product.out.cols(), product.x.cols());
+        if product.results_are_quads() {
+            self.shapes.variants(product.x.rows(), shape)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Enqueues a product with a folded weight; rows of `x` are made of 16-byte pieces.
+    pub(super) fn run(
+        &self,
+        context: &Context,
+        team: Team,
+        product: &Product<'_>,
+        folded: &Buffer,
+        (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
+    ) -> Result<(), DeviceError> {
+        let x = &product.x;
+        let outputs = ending.outputs(product);
+        let stages = x.cols().div_ceil(UNIT_INPUTS);
+        let (layout, address) = (Layout::new((outputs, x.cols())), folded.address() as u64);
+        let params = FoldedParams {
+            x: TensorMap::new(&Boxes {
+                address: x.address() as u64,
+                sizes: &[x.cols() as u64, x.rows() as u64],
+                strides: &[2 * x.stride() as u64],
+                shape: &[TensorMap::SLICE, team.rows() as u32],
+            })?,
+            weight: address,
+            heads: address + layout.heads() as u64,
+            strays: address + layout.strays() as u64,
+            units: layout.blocks as u64,
+            x_rows: x.address() as u64,
+            x_stride: x.stride() as u64,
+            surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
+        };
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views, and the weight was folded in this
+        // shape.
+        unsafe {
+            self.shapes
+                .launch(context, team, (ending, outputs), &params)
+        }
+    }
+}
+
+impl Products {
+    /// Keeps the weight, `[outputs, inputs]`, folded as well, and decides where products with up to `most_rows` rows read it so.
+    /// Tells how many bytes that takes: none where the shape is not for units, or some rows have too many strays.
+    pub(crate) fn fold(
+        &self,
+        weight: &DeviceWeight,
+        shape: (usize, usize),
+        most_rows: usize,
+    ) -> Result<usize, DeviceError> {
+        if !weight.streams || folded_bytes(shape) == 0 || weight.folded.get().is_some() {
+            return Ok(0);
+        }
+        let Some(folded) = self.fold_buffer(&weight.buffer, shape)? else {
+            let (outputs, inputs) = shape;
+            tracing::info!("a weight [{outputs}, {inputs}] is not folded: it has too many strays");
+            return Ok(0);
+        };
+        let bytes = folded.bytes();
+        // Nobody else folds it: weights are loaded one after the other.
+        let _ = weight.folded.set(folded);
+        self.choose_folded(weight, shape, most_rows)?;
+        Ok(bytes)
+    }
+
+    fn fold_buffer(
+        &self,
+        weight: &Buffer,
+        (outputs, inputs): (usize, usize),
+    ) -> Result<Option<Buffer>, DeviceError> {
+        let layout = Layout::new((outputs, inputs));
+        let room = |bytes| allocate(&self.context, bytes, "folded weights");
+        let (folded, counts) = (
+            room(layout.bytes())?,
+            room(size_of::<u32>() * layout.blocks)?,
+        );
+        let address = folded.address() as u64;
+        let params = FoldParams {
+            weight: weight.address() as u64,
+            units: address,
+            heads: address + layout.heads() as u64,
+            strays: address + layout.strays() as u64,
+            counts: counts.address() as u64,
+            rows: outputs as u32,
+            inputs: inputs as u32,
+        };
+        let grid = Grid::line(layout.units.div_ceil(UNITS_A_BLOCK), 32 * UNITS_A_BLOCK);
+        // SAFETY: the struct of the kernel; the weight has so many rows, and there is room for its units and their strays.
+        unsafe { launch(&self.context, self.stream.folds().fold, grid, &params) }?;
+        let counts = read(&self.context, &counts, layout.blocks, "folding weights")?;
+        let fits = counts.iter().all(|&count| count as usize <= MOST_STRAYS);
+        Ok(fits.then_some(folded))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::folded_bytes;
+
+    #[test]
+    fn a_folded_weight_takes_little_more_than_twelve_bits() {
+        let bits =
+            |shape: (usize, usize)| 8.0 * folded_bytes(shape) as f64 / (shape.0 * shape.1) as f64;
+        assert!((12.3..12.45).contains(&bits((17920, 1536))));
+        assert!((12.3..12.35).contains(&bits((4096, 12288))));
+        // The last segment of inputs is padded.
+        assert!((24.0..27.0).contains(&bits((64, 64))));
+    }
+
+    #[test]
+    fn shapes_that_units_do_not_fill_are_not_folded() {
+        for shape in [(48, 128), (8, 128), (64, 100), (64, 70_000)] {
+            assert_eq!(folded_bytes(shape), 0, "{shape:?}");
+        }
+    }
+}
