@@ -112,9 +112,16 @@ impl Kernel {
         })
     }
 
+    /// What was compiled is what the compiler made of these sources: nobody put another file in its place.
     fn is_fresh(&self) -> bool {
         let stamp = std::fs::read_to_string(&self.stamp).unwrap_or_default();
-        self.compiled.exists() && stamp == self.hash
+        self.stamp_now().is_ok_and(|now| now == stamp)
+    }
+
+    /// Of the sources and of what is in the place of the compiled file.
+    fn stamp_now(&self) -> std::io::Result<String> {
+        let made = Sha256::digest(std::fs::read(&self.compiled)?);
+        Ok(format!("{}\n{:x?}", self.hash, made.as_slice()))
     }
 
     /// Says which of its kernels has the most code.
@@ -142,7 +149,7 @@ impl Kernel {
         }
         let longest = longest_code(parts.path())?;
         std::fs::rename(&unfinished, &self.compiled)?;
-        std::fs::write(&self.stamp, &self.hash)?;
+        std::fs::write(&self.stamp, self.stamp_now()?)?;
         Ok(longest)
     }
 }
@@ -243,4 +250,31 @@ pub(crate) fn found(root: &Path) -> Option<PathBuf> {
     let folder = root.join("target/cuda-toolkit");
     let brought = std::fs::read_to_string(folder.join(STAMP)).ok()?;
     (brought == PACKAGES.join("\n")).then(|| folder.join(INSIDE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_put_in_the_place_of_a_compiled_one_is_compiled_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kernel = |text: &str| {
+            let source = folder.path().join("one.cu");
+            std::fs::write(&source, text).expect("writable");
+            let hash = Sha256::new();
+            Kernel::new(&source, folder.path(), hash, folder.path()).expect("a readable source")
+        };
+        let one = kernel("one");
+        assert!(!one.is_fresh(), "never compiled");
+        let compile = |bytes: &str| std::fs::write(&one.compiled, bytes).expect("writable");
+        compile("code");
+        std::fs::write(&one.stamp, one.stamp_now().expect("readable")).expect("writable");
+        assert!(one.is_fresh());
+        compile("other code");
+        assert!(!one.is_fresh(), "somebody else's");
+        compile("code");
+        assert!(!kernel("another").is_fresh(), "another source");
+        assert!(kernel("one").is_fresh());
+    }
 }

@@ -155,7 +155,7 @@ fn load(
     }
     let options = LoadOptions {
         max_positions: 128,
-        fold: true,
+        fold: false,
     };
     let source = opened.checkpoint.weights();
     Ok(models::load(spec, source, device, options, &mut |_, _| ())?)
