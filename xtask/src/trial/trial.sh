@@ -166,6 +166,7 @@ flags() {
   serve graphs --cuda-graph-max-bs 4
   serve eager --disable-cuda-graph
   serve in-turn --disable-overlap-schedule
+  serve unfolded --fold-weights off
   for dtype in float16 bfloat16 float32; do
     judge "--dtype $dtype" "dtype-$dtype" "$work/gguf.json" $nearer
     if on_gpu; then told "--dtype $dtype is told" "dtype-$dtype" dtype '"bfloat16"'; fi
@@ -177,13 +178,16 @@ flags() {
   judge "--disable-cuda-graph" eager "$work/gguf.json" $nearer
   judge "--disable-overlap-schedule" in-turn "$work/gguf.json" $nearer
   told "--disable-overlap-schedule is told" in-turn run_ahead 1
+  judge "--fold-weights off" unfolded "$work/gguf.json" $nearer
   if on_gpu; then
+    told "--fold-weights off is told" unfolded fold_weights '"off"'
+    told "weights are folded without a flag" gguf fold_weights '"on"'
     told "--cuda-graph-max-bs is told" graphs cuda_graph_bs '[1,2,4]'
     told "--disable-cuda-graph is told" eager cuda_graph_bs '"none"'
     told "graphs without a flag" gguf cuda_graph_bs '[1,2,4,8]'
     clean "graphs take" "$(ask info "${at[gguf]}" internal_states.0.memory_usage) GiB"
   fi
-  for name in dtype-float16 dtype-bfloat16 dtype-float32 tokens graphs eager in-turn; do down $name; done
+  for name in dtype-float16 dtype-bfloat16 dtype-float32 tokens graphs eager in-turn unfolded; do down $name; done
   # the cache by share of memory, without other servers that take some
   down gguf
   local bare=(--model-path "$gguf" --device "$DEVICE") third half
