@@ -149,6 +149,7 @@ impl Shortfall {
             "scratch" => format!(
                 "lower --chunked-prefill-size, --max-running-requests or --mem-fraction-static below {fraction}"
             ),
+            "folded weights" => "give --fold-weights off".to_owned(),
             "weights" | "small weights" => {
                 "take a smaller or more strongly quantised model, or --quantization fp8".to_owned()
             }
@@ -279,6 +280,7 @@ mod tests {
             ),
             ("scratch", "--chunked-prefill-size"),
             ("weights", "--quantization fp8"),
+            ("folded weights", "--fold-weights off"),
             ("inputs of a step", "--mem-fraction-static"),
         ] {
             let error = DeviceError::OutOfMemory {
