@@ -30,7 +30,7 @@ pub(crate) fn small(device: &CudaDevice) -> bool {
 
 /// Normal numbers, some of which are nothing, or smaller or larger by far.
 fn spread(count: usize) -> Vec<bf16> {
-    let sizes = [0.0, -0.0, 1e-39, 3e-12, 5e-7, 2e5, 7e9, 1e30];
+    let sizes = [0.0, -0.0, 1e-39, 3e-12, 5e-7, 9.0, 2e5, 7e9, 1e30];
     let numbers = normals(count, 3).into_iter().enumerate();
     let number = |(i, number): (usize, f32)| match i * 7919 % UNUSUAL {
         0 => bf16::from_f32(sizes[i / UNUSUAL % sizes.len()] * number),

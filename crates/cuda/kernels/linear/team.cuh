@@ -57,6 +57,9 @@ struct TeamOf {
     };
     static_assert(sizeof(Barriers) <= 1024, "fits");
     static_assert(kTokens * Rows::kRow * 4 <= kStages * kBytes / 2, "sums take the place of stages, beside those of others");
+    // A stage is given back when the next one has come, and so many blocks at most share a tile.
+    static constexpr int kMostReceived = kTokens * Rows::kRow * 4 / 8 * 7;
+    static_assert(kStages - (kMostReceived + kBytes - 1) / kBytes >= 2, "there is room for the next stage");
 
     const Params& p;
     uint8_t* ring;
