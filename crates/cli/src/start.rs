@@ -158,7 +158,8 @@ fn load(
         for notice in &plan.notices {
             tracing::warn!("{notice}");
         }
-        let (model, weights) = load_weights(opened, &local.path, device.as_ref(), &plan)?;
+        let (model, weights) =
+            load_weights((opened, &inventory), &local.path, device.as_ref(), &plan)?;
         let language = language.map(|thread| thread.join().expect("text loading does not panic"));
         Ok(Loaded {
             device,
@@ -180,7 +181,7 @@ fn explained(error: DeviceError, launch: &Launch) -> anyhow::Error {
 
 /// Also tells how long that took.
 fn load_weights(
-    opened: &Opened,
+    (opened, inventory): (&Opened, &Inventory),
     path: &Path,
     device: &dyn Device,
     plan: &Launch,
@@ -193,7 +194,6 @@ fn load_weights(
         fold: plan.budget.folded > 0,
     };
     let mut bar = Bar::quiet();
-    let inventory = opened.inventory(device);
     bar.start("loading weights", Some(inventory.file_bytes as u64));
     let mut progress = |done: usize, _: usize| bar.advance(done as u64);
     let spec = opened.spec.clone();

@@ -11,21 +11,12 @@ struct WeightScales {
 
 struct Float8Params : LinearMaps, WeightScales, LinearSurroundings {};
 
-struct Float8Codes {
+struct Float8Codes : BoxedWeights {
     using Params = Float8Params;
     static constexpr int kInputs = kSegment;
     static constexpr int kThreadsToRelease = 32;
     // Only the first factor of a product may come from registers, where codes are widened.
     static constexpr bool kMayBeSecond = false;
-    static constexpr int kGroupBytes = 64 * kRowBytes;
-
-    static __device__ __forceinline__ void expect(const Params& p) { expect_map(&p.weight); }
-
-    // Outputs that are not there come as zeros.
-    template <int kGroups, bool kGated>
-    static __device__ __forceinline__ uint32_t bytes(const Params& p, uint32_t tile) {
-        return kGroups * kGroupBytes;
-    }
 
     // The map counts in pairs of codes. Gates and their factors come eight rows of each in turn.
     template <int kGroups, bool kGated>
@@ -67,10 +58,6 @@ struct Float8Codes {
     }
 
     // Products of one half are on their way while the next half is widened.
-    struct Ahead {};
-    template <class Team>
-    static __device__ __forceinline__ void prepare(const Team& team, Ahead& ahead) {}
-
     template <class Team>
     static __device__ __forceinline__ void multiply(const Team& team, const Ahead& ahead, typename Team::Sums& sums) {
         constexpr int kTokens = Team::kRows;

@@ -33,11 +33,15 @@ struct FoldedWeights {
 
     static __device__ __forceinline__ void expect(const Params& p) {}
 
-    // Units of a tile that are there: of gates, as many again are their factors'.
+    // Units of a tile: of gates, as many again are their factors'.
+    template <int kGroups, bool kGated>
+    static constexpr uint32_t kMost = kGroups * 64 / kUnitRows / (kGated ? 2 : 1);
+
+    // Those that are there.
     template <int kGroups, bool kGated>
     static __device__ __forceinline__ uint32_t units(const Params& p, uint32_t tile) {
-        constexpr uint32_t kMost = kGroups * 64 / kUnitRows / (kGated ? 2 : 1);
-        return min(kMost, static_cast<uint32_t>(kGated ? p.units / 2 : p.units) - tile * kMost);
+        constexpr uint32_t kAll = kMost<kGroups, kGated>;
+        return min(kAll, static_cast<uint32_t>(kGated ? p.units / 2 : p.units) - tile * kAll);
     }
 
     template <int kGroups, bool kGated>
@@ -48,14 +52,14 @@ struct FoldedWeights {
     // Factors of gates lie behind all gates of the tile.
     template <int kGroups, bool kGated>
     static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
-        constexpr uint32_t kMost = kGroups * 64 / kUnitRows / (kGated ? 2 : 1);
+        constexpr uint32_t kAll = kMost<kGroups, kGated>;
         const uint32_t count = units<kGroups, kGated>(p, tile);
         uint8_t* heads = to + kGroups * 64 / kUnitRows * kUnitBytes;
 #pragma unroll
         for (uint32_t part = 0; part < (kGated ? 2 : 1); ++part) {
-            const uint64_t first = stage * p.units + part * (p.units / 2) + tile * kMost;
-            copy_bytes(to + part * kMost * kUnitBytes, p.weight + first * kUnitBytes, count * kUnitBytes, full);
-            copy_bytes(heads + part * kMost * kHeadBytes, p.heads + first * kHeadBytes, count * kHeadBytes, full);
+            const uint64_t first = stage * p.units + part * (p.units / 2) + tile * kAll;
+            copy_bytes(to + part * kAll * kUnitBytes, p.weight + first * kUnitBytes, count * kUnitBytes, full);
+            copy_bytes(heads + part * kAll * kHeadBytes, p.heads + first * kHeadBytes, count * kHeadBytes, full);
         }
     }
 
@@ -66,9 +70,9 @@ struct FoldedWeights {
 
     template <class Team>
     static __device__ __forceinline__ void prepare(const Team& team, Ahead& ahead) {
-        constexpr uint32_t kMost = Team::kOutputs / kUnitRows / (Team::kGated ? 2 : 1);
+        constexpr uint32_t kAll = kMost<Team::kOutputs / 64, Team::kGated>;
         const uint32_t lane = threadIdx.x % 32, lower = lane / kMostStrays;
-        const uint64_t unit = team.tile * kMost + unit_of<Team>(team, lower) % kMost;
+        const uint64_t unit = team.tile * kAll + unit_of<Team>(team, lower) % kAll;
         const uint64_t block = unit + (Team::kGated ? lower * (team.p.units / 2) : 0);
         ahead.stray = __ldg(team.p.strays + block * kMostStrays + lane % kMostStrays);
     }
@@ -77,7 +81,7 @@ struct FoldedWeights {
     template <class Team>
     static __device__ __forceinline__ uint32_t unit_of(const Team& team, uint32_t lower) {
         constexpr uint32_t kAll = Team::kOutputs / kUnitRows;
-        const uint32_t warp = threadIdx.x / 32, last = units<kAll * kUnitRows / 64, Team::kGated>(team.p, team.tile) - 1;
+        const uint32_t warp = threadIdx.x / 32, last = units<Team::kOutputs / 64, Team::kGated>(team.p, team.tile) - 1;
         return Team::kGated ? min(warp, last) + lower * (kAll / 2) : min(warp * 2 + lower, last);
     }
 

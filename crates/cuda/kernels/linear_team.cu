@@ -4,21 +4,12 @@
 // their norm, results may be gated, and the product that ends a layer adds to the residual.
 #include "linear/team.cuh"
 
-struct Bf16Weights {
+struct Bf16Weights : BoxedWeights {
     using Params = LinearParams;
     static constexpr int kInputs = kSlice;
     // One thread of a warpgroup says for all that a stage may be used again.
     static constexpr int kThreadsToRelease = 128;
     static constexpr bool kMayBeSecond = true;
-    static constexpr int kGroupBytes = 64 * kRowBytes;
-
-    static __device__ __forceinline__ void expect(const Params& p) { expect_map(&p.weight); }
-
-    // Outputs that are not there come as zeros.
-    template <int kGroups, bool kGated>
-    static __device__ __forceinline__ uint32_t bytes(const Params& p, uint32_t tile) {
-        return kGroups * kGroupBytes;
-    }
 
     template <int kGroups, bool kGated>
     static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
@@ -29,10 +20,6 @@ struct Bf16Weights {
             copy_box(to, &p.weight, full, stage * kSlice, tile * (kGroups * 64));
         }
     }
-
-    struct Ahead {};
-    template <class Team>
-    static __device__ __forceinline__ void prepare(const Team& team, Ahead& ahead) {}
 
     template <class Team>
     static __device__ __forceinline__ void multiply(const Team& team, const Ahead& ahead, typename Team::Sums& sums) {

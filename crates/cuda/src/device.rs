@@ -153,13 +153,7 @@ impl CudaDevice {
     /// The elements of a weight of bf16 as they lie in memory; for proofs.
     pub fn read_weight(&self, weight: &Weight) -> Result<Vec<u8>, DeviceError> {
         let buffer = &self.weight(weight)?.buffer;
-        self.context.synchronise()?;
-        let mut bytes = vec![0; buffer.bytes()];
-        let (to, from) = (bytes.as_mut_ptr().cast(), buffer.address());
-        // SAFETY: both sides have so many bytes; the copy is done when the call returns.
-        let result = unsafe { sys::cuMemcpyDtoH_v2(to, from as sys::CUdeviceptr, bytes.len()) };
-        check(result, "reading weights")?;
-        Ok(bytes)
+        memory::read(&self.context, buffer, "reading weights")
     }
 
     /// A product in one of the ways of our own kernels, by number, and what that way is; none when there are fewer. For

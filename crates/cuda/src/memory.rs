@@ -65,22 +65,20 @@ pub(crate) fn fill<T: Copy>(
     context.synchronise()
 }
 
-/// So many words from the beginning of device memory, once everything before is done.
+/// What device memory holds once everything before is done.
 pub(crate) fn read(
     context: &Context,
     from: &Buffer,
-    count: usize,
     doing: &'static str,
-) -> Result<Vec<u32>, DeviceError> {
-    let mut words = vec![0; count];
-    let bytes = size_of_val(words.as_slice());
-    assert!(bytes <= from.bytes(), "there is so much to read");
+) -> Result<Vec<u8>, DeviceError> {
+    let mut bytes = vec![0; from.bytes()];
     context.synchronise()?;
-    let to = words.as_mut_ptr().cast();
-    // SAFETY: both sides have so many bytes (asserted); the copy is done when the call returns.
-    let result = unsafe { sys::cuMemcpyDtoH_v2(to, from.address() as sys::CUdeviceptr, bytes) };
+    let to = bytes.as_mut_ptr().cast();
+    // SAFETY: both sides have so many bytes; the copy is done when the call returns.
+    let result =
+        unsafe { sys::cuMemcpyDtoH_v2(to, from.address() as sys::CUdeviceptr, bytes.len()) };
     check(result, doing)?;
-    Ok(words)
+    Ok(bytes)
 }
 
 /// Host memory that the GPU can copy from and to by itself.

@@ -37,7 +37,9 @@ namespace emulator {
 
 // Sixteen columns of a row.
 struct RowPart {
-    float numbers[16];
+    float numbers[16] = {};
+
+    RowPart() = default;
 
     RowPart(uint64_t matrix, uint32_t row) {
         const uint32_t from = static_cast<uint32_t>(matrix << 4) + row * kRowBytes;
@@ -55,51 +57,47 @@ struct RowPart {
     }
 };
 
+// A thread's two rows with its columns of every eight rows of `b`.
+template <int kWidth>
+void multiply_rows(float* to, const RowPart (&rows)[2], uint64_t b, bool add) {
+    for (uint32_t i = 0; i < kWidth / 2; i += 4) {
+        for (uint32_t column = 0; column < 2; ++column) {
+            const RowPart other(b, i * 2 + lane() % 4 * 2 + column);
+            for (uint32_t which = 0; which < 2; ++which) {
+                float& sum = to[i + which * 2 + column];
+                sum = static_cast<float>((add ? sum : 0.0) + rows[which].times(other));
+            }
+        }
+    }
+}
+
 }  // namespace emulator
 
 template <int kWidth>
 inline void multiply_shared(float (&sums)[kWidth / 2], uint64_t a, uint64_t b, bool accumulate) {
-    const uint32_t lane = emulator::lane(), first = threadIdx.x / 32 % 4 * 16 + lane / 4;
+    const uint32_t first = threadIdx.x / 32 % 4 * 16 + emulator::lane() / 4;
     float* to = sums;
     emulator::thread().products.push_back([=] {
         const emulator::RowPart rows[2] = {{a, first}, {a, first + 8}};
-        for (uint32_t i = 0; i < kWidth / 2; i += 4) {
-            for (uint32_t column = 0; column < 2; ++column) {
-                const emulator::RowPart other(b, i * 2 + lane % 4 * 2 + column);
-                for (uint32_t which = 0; which < 2; ++which) {
-                    float& sum = to[i + which * 2 + column];
-                    sum = static_cast<float>((accumulate ? sum : 0.0) + rows[which].times(other));
-                }
-            }
-        }
+        emulator::multiply_rows<kWidth>(to, rows, b, accumulate);
     });
 }
 
 // The first factor stays where it is, in registers: sixteen columns of two rows of a thread's warp.
 template <int kWidth>
 inline void multiply_held(float (&sums)[kWidth / 2], const uint32_t (&a)[4], uint64_t b, bool add) {
-    const uint32_t lane = emulator::lane();
     float* to = sums;
     const uint32_t* held = a;
     emulator::thread().products.push_back([=] {
         // What other lanes of the row hold is asked from them.
-        float rows[2][16];
+        emulator::RowPart rows[2];
         for (uint32_t i = 0; i < 4; ++i) {
             for (uint32_t q = 0; q < 4; ++q) {
-                const uint32_t word = __shfl_sync(~0u, held[i], lane / 4 * 4 + q);
-                rows[i % 2][i / 2 * 8 + q * 2] = __uint_as_float(word << 16);
-                rows[i % 2][i / 2 * 8 + q * 2 + 1] = __uint_as_float(word & 0xffff0000u);
+                const uint32_t word = __shfl_sync(~0u, held[i], emulator::lane() / 4 * 4 + q);
+                float* pair = &rows[i % 2].numbers[i / 2 * 8 + q * 2];
+                pair[0] = __uint_as_float(word << 16), pair[1] = __uint_as_float(word & 0xffff0000u);
             }
         }
-        for (uint32_t i = 0; i < kWidth / 2; i += 4) {
-            for (uint32_t column = 0; column < 2; ++column) {
-                const emulator::RowPart other(b, i * 2 + lane % 4 * 2 + column);
-                for (uint32_t which = 0; which < 2; ++which) {
-                    double sum = add ? to[i + which * 2 + column] : 0.0;
-                    for (uint32_t k = 0; k < 16; ++k) sum += double(rows[which][k]) * other.numbers[k];
-                    to[i + which * 2 + column] = static_cast<float>(sum);
-                }
-            }
-        }
+        emulator::multiply_rows<kWidth>(to, rows, b, add);
     });
 }

@@ -21,9 +21,28 @@ constexpr int kRowBytes = 128;
 constexpr int kFactorWarps = 3;
 constexpr int kMostStages = 24;
 
-// `Kind` says what weights are: `Params`, `kInputs` of a stage and `kGroupBytes` of 64 outputs in it, `expect`, `fetch`, the `bytes`
-// that it brings, `prepare`, which asks `Ahead` for what no kernel of the step writes, and `multiply`, `kThreadsToRelease`, of which one says for all that they are done with a stage, and
-// `kMayBeSecond`, whether weights may be the second factor.
+// What is alike where weights come as boxes: outputs that are not there are zeros, and nothing is asked for ahead.
+struct BoxedWeights {
+    static constexpr int kGroupBytes = 64 * kRowBytes;
+    struct Ahead {};
+
+    template <class Params>
+    static __device__ __forceinline__ void expect(const Params& p) {
+        expect_map(&p.weight);
+    }
+
+    template <int kGroups, bool kGated, class Params>
+    static __device__ __forceinline__ uint32_t bytes(const Params& p, uint32_t tile) {
+        return kGroups * kGroupBytes;
+    }
+
+    template <class Team>
+    static __device__ __forceinline__ void prepare(const Team& team, Ahead& ahead) {}
+};
+
+// `Kind` says what weights are: `Params`, `kInputs` of a stage and `kGroupBytes` of 64 outputs in it, `expect`, `fetch` and the
+// `bytes` it brings, `prepare`, for what no kernel of the step writes, and `multiply`; `kThreadsToRelease`, of which one says for
+// all that they are done with a stage, and `kMayBeSecond`, whether weights may be the second factor.
 template <class Kind, int kGroups, int kTokens, Ending kEnding>
 struct TeamOf {
     using Params = typename Kind::Params;

@@ -90,7 +90,7 @@ impl Products {
             .map(|_| {
                 let buffer = allocate(&self.context, bytes, "choosing ways")?;
                 self.invent(&buffer, outputs * inputs, SEED)?;
-                Ok(Self::unfolded(buffer, true))
+                Ok(DeviceWeight::new(buffer, true))
             })
             .collect()
     }

@@ -36,16 +36,15 @@ impl Products {
         }
         let layout = weight.layout::<DeviceWeight>()?;
         let shape = Shape::plain((weight.rows(), weight.cols()), rows)?;
-        let variant = self.plain_fusable(shape, gates, layout.folded.get().is_some())?;
+        let variant = self.plain_fusable(shape, gates, layout)?;
         layout.streams.then_some(Fusable::Plain(layout, variant))
     }
 
     /// The shape of our kernel, where it takes no longer than cuBLASLt and a small kernel.
-    fn plain_fusable(&self, shape: Shape, gates: bool, folded: bool) -> Option<Variant> {
+    fn plain_fusable(&self, shape: Shape, gates: bool, weight: &DeviceWeight) -> Option<Variant> {
         let chosen = locked(&self.chosen);
         let choice = chosen.get(&shape)?;
-        let folded = choice.folded.filter(|_| folded);
-        if let Some(variant) = folded.and_then(|folded| folded.fused) {
+        if let Some(variant) = choice.folded_for(weight).fused {
             return Some(variant);
         }
         let faster = match (choice.gates, self.choice) {

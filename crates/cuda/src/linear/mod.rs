@@ -28,6 +28,7 @@ use crate::context::Context;
 use crate::device::ProductChoice;
 use crate::launch::{Grid, launch};
 use crate::module::{Function, Modules};
+use crate::tensor_map::{Boxes, TensorMap};
 
 use blas::{Algorithm, Blas};
 use float8::Float8Kernels;
@@ -62,6 +63,16 @@ impl Product<'_> {
         (self.x.address() as usize).is_multiple_of(16)
             && self.x.stride().is_multiple_of(8)
             && self.x.cols().is_multiple_of(8)
+    }
+
+    /// The inputs in boxes of so many rows.
+    fn row_boxes(&self, rows: usize) -> Result<TensorMap, DeviceError> {
+        TensorMap::new(&Boxes {
+            address: self.x.address() as u64,
+            sizes: &[self.x.cols() as u64, self.x.rows() as u64],
+            strides: &[2 * self.x.stride() as u64],
+            shape: &[TensorMap::SLICE, rows as u32],
+        })
     }
 
     /// Zero where there is none.
@@ -101,6 +112,16 @@ pub(crate) struct DeviceWeight {
     folded: OnceLock<Buffer>,
 }
 
+impl DeviceWeight {
+    fn new(buffer: Buffer, streams: bool) -> Self {
+        Self {
+            buffer,
+            streams,
+            folded: OnceLock::new(),
+        }
+    }
+}
+
 /// How a product is computed, and what was measured when that was decided.
 #[derive(Clone, Copy)]
 struct Choice {
@@ -116,6 +137,17 @@ struct Choice {
     fused: f32,
     own: f32,
     blas: f32,
+}
+
+impl Choice {
+    /// What is taken instead for this weight.
+    fn folded_for(&self, weight: &DeviceWeight) -> FoldedChoice {
+        weight.folded.get().and(self.folded).unwrap_or_default()
+    }
+
+    fn way_for(&self, weight: &DeviceWeight) -> Way {
+        self.folded_for(weight).alone.map_or(self.way, Way::Stream)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -192,7 +224,7 @@ impl Products {
         most_rows: usize,
     ) -> Result<DeviceWeight, DeviceError> {
         let streams = inputs.is_multiple_of(8);
-        let weight = Self::unfolded(buffer, streams);
+        let weight = DeviceWeight::new(buffer, streams);
         if streams && outputs.is_multiple_of(8) {
             self.choose(&weight, (outputs, inputs), most_rows)?;
         }
@@ -252,16 +284,11 @@ impl Products {
         let shape = Shape::of(product);
         let mut chosen = locked(&self.chosen);
         let tried = chosen.get(&shape).or_else(|| {
-            let choice = chosen.get(&shape.unbiased())?;
-            let folded = choice.folded.is_some_and(|folded| folded.alone.is_some());
-            let own =
-                matches!(choice.way, Way::Stream(_)) || folded && weight.folded.get().is_some();
-            own.then_some(choice)
+            let unbiased = chosen.get(&shape.unbiased());
+            unbiased.filter(|choice| matches!(choice.way_for(weight), Way::Stream(_)))
         });
         if let Some(choice) = tried {
-            let folded = weight.folded.get().and(choice.folded);
-            let folded = folded.and_then(|folded| folded.alone);
-            return Ok(folded.map_or(choice.way, Way::Stream));
+            return Ok(choice.way_for(weight));
         }
         self.tell_unforeseen(&shape);
         let suggested = self.blas.candidates(product, 1)?;

@@ -198,12 +198,7 @@ impl Teams {
                 team,
                 ending.is_gated(),
             )?,
-            x: TensorMap::new(&Boxes {
-                address: x.address() as u64,
-                sizes: &[x.cols() as u64, x.rows() as u64],
-                strides: &[2 * x.stride() as u64],
-                shape: &[TensorMap::SLICE, team.rows as u32],
-            })?,
+            x: product.row_boxes(team.rows)?,
             surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
         };
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.

@@ -55,12 +55,7 @@ impl Wides {
         let address = weight.buffer.address() as u64;
         let params = LinearParams {
             weight: weight_map(address, (outputs, x.cols()), ending.is_gated())?,
-            x: TensorMap::new(&Boxes {
-                address: x.address() as u64,
-                sizes: &[x.cols() as u64, x.rows() as u64],
-                strides: &[2 * x.stride() as u64],
-                shape: &[TensorMap::SLICE, ROWS as u32],
-            })?,
+            x: product.row_boxes(ROWS)?,
             surroundings: Surroundings::new(product, (outputs, stages), None, ending),
         };
         let grid = Grid {

@@ -282,6 +282,7 @@ impl Resolver<'_> {
             return budget;
         }
         let share = bytes as f64 / budget.rest() as f64;
+        let taken = size(bytes as u64);
         let percent = format!("{:.0} % of the room for keys and values", 100.0 * share);
         let folded = budget.with_folded(bytes);
         let folds = is_done
@@ -292,10 +293,7 @@ impl Resolver<'_> {
             };
         let why = match (given, folds) {
             ("on", false) => {
-                let reason = format!(
-                    "folded weights would take {}, {percent}",
-                    size(bytes as u64)
-                );
+                let reason = format!("folded weights would take {taken}, {percent}");
                 self.notices.push(Notice {
                     flag: "--fold-weights".into(),
                     reason,
@@ -303,8 +301,8 @@ impl Resolver<'_> {
                 "there is no room".to_owned()
             }
             ("on" | "off", _) => "given".to_owned(),
-            (_, true) => format!("{} more, {percent}", size(bytes as u64)),
-            (_, false) => format!("it would take {}, {percent}", size(bytes as u64)),
+            (_, true) => format!("{taken} more, {percent}"),
+            (_, false) => format!("it would take {taken}, {percent}"),
         };
         self.note("fold_weights", if folds { "on" } else { "off" }, &why);
         folded.filter(|_| folds).unwrap_or(budget)

@@ -12,7 +12,7 @@ use crate::linear::surroundings::{Ending, Surroundings};
 use crate::linear::team::Team;
 use crate::linear::{Product, Products};
 use crate::memory::allocate;
-use crate::tensor_map::{Boxes, TensorMap};
+use crate::tensor_map::TensorMap;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
@@ -139,7 +139,7 @@ impl Products {
         norm: Option<LateNorm<'_>>,
         ending: &Ending<'_>,
     ) -> Result<(), DeviceError> {
-        let (outputs, x) = (weight.outputs, &product.x);
+        let outputs = weight.outputs;
         let stages = weight.padded() / SEGMENT;
         let params = StreamParams {
             weight: if ending.is_gated() {
@@ -147,12 +147,7 @@ impl Products {
             } else {
                 weight.map
             },
-            x: TensorMap::new(&Boxes {
-                address: x.address() as u64,
-                sizes: &[x.cols() as u64, x.rows() as u64],
-                strides: &[2 * x.stride() as u64],
-                shape: &[TensorMap::SLICE, team.rows() as u32],
-            })?,
+            x: product.row_boxes(team.rows())?,
             scales: weight.scales(),
             surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
         };

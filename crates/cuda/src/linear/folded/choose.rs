@@ -1,7 +1,5 @@
 //! Where products read folded weights: they are timed beside what is taken otherwise, once for every shape.
 
-use std::sync::OnceLock;
-
 use ops::DeviceError;
 
 use super::super::timing::{Bench, Between};
@@ -74,14 +72,5 @@ impl Products {
             alone: taken(alone, others.own.min(others.blas)),
             fused: taken(fused, others.fused.min(others.blas)),
         })
-    }
-
-    /// A weight that is not folded.
-    pub(in crate::linear) fn unfolded(buffer: tensor::Buffer, streams: bool) -> DeviceWeight {
-        DeviceWeight {
-            buffer,
-            streams,
-            folded: OnceLock::new(),
-        }
     }
 }

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::launch::{Grid, launch};
 use crate::memory::{allocate, read};
 use crate::module::{Function, Modules};
-use crate::tensor_map::{Boxes, TensorMap};
+use crate::tensor_map::TensorMap;
 
 /// A unit, and what there is of strays; kernels/common/fold.cuh has the same numbers.
 const UNIT_ROWS: usize = 8;
@@ -146,12 +146,7 @@ impl Folds {
         let stages = x.cols().div_ceil(UNIT_INPUTS);
         let (layout, address) = (Layout::new((outputs, x.cols())), folded.address() as u64);
         let params = FoldedParams {
-            x: TensorMap::new(&Boxes {
-                address: x.address() as u64,
-                sizes: &[x.cols() as u64, x.rows() as u64],
-                strides: &[2 * x.stride() as u64],
-                shape: &[TensorMap::SLICE, team.rows() as u32],
-            })?,
+            x: product.row_boxes(team.rows())?,
             weight: address,
             heads: address + layout.heads() as u64,
             strays: address + layout.strays() as u64,
@@ -217,8 +212,13 @@ impl Products {
         let grid = Grid::line(layout.units.div_ceil(UNITS_A_BLOCK), 32 * UNITS_A_BLOCK);
         // SAFETY: the struct of the kernel; the weight has so many rows, and there is room for its units and their strays.
         unsafe { launch(&self.context, self.stream.folds().fold, grid, &params) }?;
-        let counts = read(&self.context, &counts, layout.blocks, "folding weights")?;
-        let fits = counts.iter().all(|&count| count as usize <= MOST_STRAYS);
+        let counts = read(&self.context, &counts, "folding weights")?;
+        let mut counts = counts
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&count| u32::from_ne_bytes(count));
+        let fits = counts.all(|count| count as usize <= MOST_STRAYS);
         Ok(fits.then_some(folded))
     }
 }

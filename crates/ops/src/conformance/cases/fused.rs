@@ -4,7 +4,7 @@ use tensor::DType;
 
 use super::super::bench::{Bench, Twin};
 use super::super::compare::Kind;
-use super::linear::eight_bit_floats;
+use super::linear::{eight_bit_floats, plain_of};
 use crate::{
     Activation, AddRmsNorm, Form, GatedActivation, GatedLinear, HostValues, HostWeight, Inputs,
     Kernels, LateLinear, LateNorm, Linear, LinearAddNorm, NormState, OpError, PackedLinear, Weight,
@@ -71,9 +71,7 @@ fn plain(bench: &mut Bench<'_>, rows: usize, cols: usize) -> HostValues<'static>
     } else {
         DType::F32
     };
-    let buffer = crate::host::host_values(&numbers, dtype);
-    let bytes = buffer.view(0, 1, buffer.bytes(), DType::U8);
-    HostValues::Plain(dtype, bytes.row::<u8>(0).to_vec().into())
+    plain_of(&numbers, dtype)
 }
 
 /// Everything of one case, on both sides.

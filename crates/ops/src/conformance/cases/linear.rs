@@ -150,7 +150,7 @@ fn plain(bench: &mut Bench<'_>, rows: usize, cols: usize, dtype: DType) -> HostV
     plain_of(&bench.normals(rows * cols), dtype)
 }
 
-fn plain_of(numbers: &[f32], dtype: DType) -> HostValues<'static> {
+pub(super) fn plain_of(numbers: &[f32], dtype: DType) -> HostValues<'static> {
     let buffer = crate::host::host_values(numbers, dtype);
     let bytes = buffer.view(0, 1, buffer.bytes(), DType::U8);
     HostValues::Plain(dtype, bytes.row::<u8>(0).to_vec().into())
