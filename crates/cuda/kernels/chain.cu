@@ -4,6 +4,7 @@
 #include "chain/attend.cuh"
 #include "chain/clerk.cuh"
 #include "chain/fetch.cuh"
+#include "chain/folded.cuh"
 #include "chain/product.cuh"
 #include "common/registers.cuh"
 
@@ -101,7 +102,7 @@ __device__ __forceinline__ void run(const ChainParams& p, uint8_t* shared) {
     const uint32_t warp = warp_number();
     if (warp >= kWarps) give_up_registers<kFew>();
     if (warp == kWarps) {
-        ChainFetch(links, ring, GroupShare::inverse()).run(p.count);
+        ChainFetch<Weight>(links, ring, GroupShare::inverse()).run(p.count);
         let_successor_begin();
         wait_for_predecessor();
         return;
@@ -118,8 +119,8 @@ __device__ __forceinline__ void run(const ChainParams& p, uint8_t* shared) {
     end(p, age);
 }
 
-// Weights of a chain are all of bf16, or all of eight-bit floats, and so are keys and values: a kernel for both would not
-// have the registers to hold weights in.
+// Weights of a chain are all of bf16, or all of eight-bit floats, or all folded, and keys and values are of bf16 or of
+// eight-bit floats: a kernel for several would not have the registers to hold weights in.
 #define CHAIN(name, Weight, kNarrowCache)                                                                       \
     extern "C" __global__ void __launch_bounds__(kThreads, 1) name(const __grid_constant__ ChainParams p) {     \
         extern __shared__ __align__(1024) uint8_t shared[];                                                     \
@@ -128,5 +129,7 @@ __device__ __forceinline__ void run(const ChainParams& p, uint8_t* shared) {
 
 CHAIN(chain, PlainWeight, false)
 CHAIN(chain_kv8, PlainWeight, true)
+CHAIN(chain_folded, FoldedWeight, false)
+CHAIN(chain_folded_kv8, FoldedWeight, true)
 CHAIN(chain_w8, NarrowWeight, false)
 CHAIN(chain_w8_kv8, NarrowWeight, true)

@@ -203,7 +203,7 @@ struct Few {
                 rest->full[i].init(1);
                 rest->empty[i].init(kWarps);
             }
-            rest->factors.found.init(1);
+            rest->factors.found.init(kFinders);
             publish_barriers();
         }
         __syncthreads();
@@ -216,7 +216,7 @@ struct Few {
             wait_for_predecessor();
             if (kEnding != Ending::kOnward && p.squares) {
                 find_factors<1>(p, rest->factors.values, 0, 0, 1);
-                if (threadIdx.x % 32 == 0) rest->factors.found.arrive();
+                tell_found(rest->factors.found);
             }
         }
     }

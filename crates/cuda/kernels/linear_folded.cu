@@ -102,8 +102,11 @@ struct FoldedWeights {
             team.barriers->full[place.stage].wait(place.parity);
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                unfold_half<false>(units + upper * kUnitBytes, heads + upper * kHeadBytes, half, a[half]);
-                unfold_half<true>(units + lower * kUnitBytes, heads + lower * kHeadBytes, half, a[half]);
+                FoldedHalf some;
+                some.load(units + upper * kUnitBytes, heads + upper * kHeadBytes, half);
+                some.unfold<false>(a[half]);
+                some.load(units + lower * kUnitBytes, heads + lower * kHeadBytes, half);
+                some.unfold<true>(a[half]);
                 pin(sums);
                 begin_products();
 #pragma unroll

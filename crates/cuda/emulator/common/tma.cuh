@@ -1,5 +1,5 @@
-// The copy engine: boxes of a tensor of 16-bit elements with rows of 128 bytes, turned by 128-byte swizzling. They land
-// as late as they may, in any order, and until then their place is poisoned.
+// The copy engine: boxes of a tensor of 16-bit elements with rows of 128 bytes, turned by 128-byte swizzling, or of words of
+// eight bytes as they lie. They land as late as they may, in any order, and until then their place is poisoned.
 #pragma once
 #include <initializer_list>
 #include <vector>
@@ -12,17 +12,20 @@ struct alignas(128) TensorMap {
     uint32_t sizes[5];
     uint32_t shape[5];
     uint32_t rank;
+    // Bytes.
+    uint32_t element;
 };
 static_assert(sizeof(TensorMap) == 128, "as on the GPU");
 
 namespace emulator {
 
-constexpr uint32_t kRowBytes = 128, kElement = 2;
+constexpr uint32_t kTurnedRow = 128, kTurnedElement = 2, kWord = 8;
 
 // As tensor_map.rs asks the driver for one: sizes and the box's shape in elements, strides of all but the first in bytes.
-inline TensorMap make_map(const void* address, std::initializer_list<uint64_t> sizes,
-                          std::initializer_list<uint64_t> strides, std::initializer_list<uint32_t> shape) {
+inline TensorMap make_map(const void* address, std::initializer_list<uint64_t> sizes, std::initializer_list<uint64_t> strides,
+                          std::initializer_list<uint32_t> shape, uint32_t element = kTurnedElement) {
     TensorMap map{};
+    map.element = element;
     map.address = static_cast<const uint8_t*>(address);
     map.rank = sizes.size();
     std::copy(sizes.begin(), sizes.end(), map.sizes);
@@ -45,16 +48,20 @@ struct BoxCopy {
         return rows;
     }
 
+    bool is_turned() const { return map.element == kTurnedElement; }
+    uint32_t row_bytes() const { return map.shape[0] * map.element; }
+
     void land() const {
         for (uint32_t row = 0; row < rows(); ++row) {
             const uint8_t* from = find(row);
-            for (uint32_t i = 0; i < kRowBytes / kElement; ++i) {
-                uint8_t* place = at_shared(swizzled(to + row * kRowBytes + i * kElement), kElement, kElement);
+            for (uint32_t i = 0; i < map.shape[0]; ++i) {
+                const uint32_t straight = to + row * row_bytes() + i * map.element;
+                uint8_t* place = at_shared(is_turned() ? swizzled(straight) : straight, map.element, map.element);
                 const bool there = from && at[0] >= 0 && at[0] + i < map.sizes[0];
-                Copy{place, there ? from + (at[0] + i) * kElement : nullptr, kElement}.land();
+                Copy{place, there ? from + (at[0] + i) * map.element : nullptr, map.element}.land();
             }
         }
-        done->complete(rows() * kRowBytes);
+        done->complete(rows() * row_bytes());
     }
 
 private:
@@ -74,10 +81,14 @@ private:
 inline void issue(void* to, const TensorMap* map, Barrier* done, std::initializer_list<int> at) {
     BoxCopy copy{*map, done, shared_offset(to), {}};
     if (at.size() != map->rank) refuse("copies a box at %zu coordinates of %u", at.size(), map->rank);
-    if (map->shape[0] * kElement != kRowBytes) refuse("copies rows that are not %u bytes long", kRowBytes);
+    if (copy.is_turned() && copy.row_bytes() != kTurnedRow) refuse("copies rows that are not %u bytes long", kTurnedRow);
+    if (copy.row_bytes() % 16 != 0) refuse("copies rows of %u bytes", copy.row_bytes());
+    for (uint32_t i = 0; i + 1 < map->rank; ++i) {
+        if (map->strides[i] % 16 != 0) refuse("copies rows that are %lu bytes apart", static_cast<unsigned long>(map->strides[i]));
+    }
     std::copy(at.begin(), at.end(), copy.at);
-    const uint32_t bytes = copy.rows() * kRowBytes;
-    memset(at_shared(copy.to, bytes, 8 * kRowBytes), kPoison, bytes);
+    const uint32_t bytes = copy.rows() * copy.row_bytes();
+    memset(at_shared(copy.to, bytes, copy.is_turned() ? 8 * kTurnedRow : 128), kPoison, bytes);
     block().later([copy] { copy.land(); });
 }
 

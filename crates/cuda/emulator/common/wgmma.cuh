@@ -42,10 +42,10 @@ struct RowPart {
     RowPart() = default;
 
     RowPart(uint64_t matrix, uint32_t row) {
-        const uint32_t from = static_cast<uint32_t>(matrix << 4) + row * kRowBytes;
+        const uint32_t from = static_cast<uint32_t>(matrix << 4) + row * kTurnedRow;
         for (uint32_t i = 0; i < 16; ++i) {
             uint16_t bits;
-            memcpy(&bits, at_shared(swizzled(from + i * kElement), kElement, kElement), kElement);
+            memcpy(&bits, at_shared(swizzled(from + i * kTurnedElement), kTurnedElement, kTurnedElement), kTurnedElement);
             numbers[i] = __uint_as_float(static_cast<uint32_t>(bits) << 16);
         }
     }

@@ -2,14 +2,14 @@
 #pragma once
 #include <algorithm>
 
-#include "case.h"
 #include "chain.cu"
+#include "folded.h"
 
 constexpr uint32_t kWholeSharedRoom = 232448;
 
-// How numbers of weights are kept: as bf16, or as eight-bit floats with a scale for all, a scale an output, or one for 128
-// outputs and 128 or 256 inputs.
-enum class Coding { kBf16, kOneScale, kScaledRows, kBlocks, kWideBlocks };
+// How numbers of weights are kept: as bf16, or folded, or as eight-bit floats with a scale for all, a scale an output, or one for
+// 128 outputs and 128 or 256 inputs.
+enum class Coding { kBf16, kFolded, kOneScale, kScaledRows, kBlocks, kWideBlocks };
 
 // A weight: its numbers, and as the kernel reads it.
 struct ChainWeight {
@@ -21,19 +21,46 @@ struct ChainWeight {
     // Ordered as common/float8.cuh says.
     std::vector<uint8_t> codes;
     std::vector<float> scales;
+    Folded folded;
 
     // Scaled so that results are about as large as inputs.
     ChainWeight(int output_count, int input_count, Coding how = Coding::kBf16)
         : outputs(output_count), inputs(input_count), coding(how) {
         const float scale = 1.0f / std::sqrt(float(inputs));
-        if (is_narrow()) fill_codes(scale);
-        for (size_t i = 0; !is_narrow() && i < size_t(outputs) * inputs; ++i) {
-            elements.push_back(random_numbers().bf16_number(scale));
-            numbers.push_back(__bfloat162float(elements.back()));
+        if (is_narrow()) {
+            fill_codes(scale);
+            return;
         }
+        for (size_t i = 0; i < size_t(outputs) * inputs; ++i) elements.push_back(random_numbers().bf16_number(scale));
+        if (is_folded()) fold(scale);
+        find_numbers();
     }
 
-    bool is_narrow() const { return coding != Coding::kBf16; }
+    // Folded, with these numbers.
+    explicit ChainWeight(const Matrix& matrix)
+        : outputs(matrix.rows),
+          inputs(matrix.columns),
+          coding(Coding::kFolded),
+          elements(matrix.elements),
+          folded(elements, outputs, inputs, emulator::Order::kShuffled) {
+        find_numbers();
+    }
+
+    void find_numbers() {
+        for (const bf16 element : elements) numbers.push_back(__bfloat162float(element));
+    }
+
+    // A row of every eight has a number of its lane's own, and one that no table has.
+    void fold(float scale) {
+        for (int row = 5; row < outputs; row += 8) {
+            elements[size_t(row) * inputs + 8] = __float2bfloat16(1e-20f);
+            elements[size_t(row) * inputs + 9] = __float2bfloat16(10 * scale);
+        }
+        folded = Folded(elements, outputs, inputs, emulator::Order::kShuffled);
+    }
+
+    bool is_folded() const { return coding == Coding::kFolded; }
+    bool is_narrow() const { return coding > Coding::kFolded; }
     uint32_t stage_inputs() const { return kWarps * (is_narrow() ? kSegment : kSlice); }
 
     Scales grid() const {
@@ -42,6 +69,21 @@ struct ChainWeight {
         const uint32_t segments = inputs / kSegment, each = coding == Coding::kWideBlocks ? 2 : 1;
         const uint32_t rows = coding == Coding::kOneScale ? outputs : coding == Coding::kScaledRows ? 1 : 128;
         return {scales.data(), rows, grouped ? (segments + each - 1) / each : 1, grouped ? each : segments};
+    }
+
+    // As chain/weight.rs describes them to the copy engine.
+    void describe(TensorMap (&maps)[2], bool gated) const {
+        if (!is_folded()) {
+            maps[0] = map(gated);
+            return;
+        }
+        const uint64_t units = folded.blocks, pairs = units / 2, segments = Folded::segments(inputs), parts = gated ? 2 : 1;
+        const uint64_t unit = kUnitBytes, head = kHeadBytes;
+        maps[0] = emulator::make_map(folded.units.data(), {unit / 8, 2, pairs, segments},
+                                     {gated ? pairs * unit : unit, gated ? unit : 2 * unit, units * unit}, {kUnitBytes / 8, 2, 1, 4},
+                                     emulator::kWord);
+        maps[1] = emulator::make_map(folded.heads.data(), {head / 4, parts, pairs / parts, segments},
+                                     {pairs * head, 2 * head, units * head}, {kHeadBytes / 4, uint32_t(parts), 1, 4}, emulator::kWord);
     }
 
     TensorMap map(bool gated) const {
@@ -86,7 +128,7 @@ struct ChainWeight {
 // A product that leaves bf16 in `out`; what else surrounds it is set by those who need it.
 inline ChainLink product_link(const ChainWeight& weight, LinkKind kind, const Matrix& x, Matrix& out) {
     ChainLink link{};
-    link.maps[0] = weight.map(kind == LinkKind::kGated);
+    weight.describe(link.maps, kind == LinkKind::kGated);
     link.kind = kind;
     link.groups = (weight.outputs + kOutputs - 1) / kOutputs;
     link.stages = (weight.inputs + weight.stage_inputs() - 1) / weight.stage_inputs();
@@ -100,6 +142,7 @@ inline ChainLink product_link(const ChainWeight& weight, LinkKind kind, const Ma
     link.linear.outputs = weight.outputs;
     link.linear.stages = link.stages;
     link.linear.scales = weight.grid();
+    if (weight.is_folded()) link.linear.strays = weight.folded.strays.data();
     return link;
 }
 
@@ -139,16 +182,19 @@ inline uint32_t room_of(const ChainLink& link) {
 
 // As chain/variety.rs finds it: weights of all links are alike, and caches are.
 inline auto kernel_for(const std::vector<ChainLink>& links) {
-    bool weights[2] = {}, caches[2] = {};
+    bool weights[3] = {}, caches[2] = {};
     for (const ChainLink& link : links) {
         if (link.kind == LinkKind::kAttend) {
             caches[link.attend.element == 1] = true;
         } else {
-            weights[link.linear.scales.values != nullptr] = true;
+            weights[link.linear.scales.values ? 2 : link.linear.strays ? 1 : 0] = true;
         }
     }
-    if ((weights[0] && weights[1]) || (caches[0] && caches[1])) report("a chain", false, "has links that no kernel runs together");
-    return weights[1] ? (caches[1] ? chain_w8_kv8 : chain_w8) : (caches[1] ? chain_kv8 : chain);
+    if (weights[0] + weights[1] + weights[2] > 1 || caches[0] + caches[1] > 1) {
+        report("a chain", false, "has links that no kernel runs together");
+    }
+    if (weights[1]) return caches[1] ? chain_folded_kv8 : chain_folded;
+    return weights[2] ? (caches[1] ? chain_w8_kv8 : chain_w8) : (caches[1] ? chain_kv8 : chain);
 }
 
 // Memory that all chains share, with the mail of those before.

@@ -122,7 +122,7 @@ void check(ChainMachine& machine, const AttentionShape& shape, int width, Coding
         for (Order order : kOrders) {
             Layer chained = start;
             std::vector<ChainLink> links = chained.links(), head;
-            // The head is of bf16, which no kernel runs together with codes.
+            // The head is of bf16, which no kernel runs together with others.
             if (coding != Coding::kBf16) head = {links.back()};
             if (!head.empty()) links.pop_back();
             machine.run(links, blocks, order);
@@ -142,7 +142,8 @@ int main() {
     // Heads that need nothing of the last block: attention hands on results while that one still reads the link before.
     check(machine, {{5}, 4, 1, 16, 1, false}, 192);
     check(machine, {{33, 100}, 1, 8, 32, 4, false}, 576);
-    // Eight-bit floats, the head aside.
+    // Eight-bit floats and folded ones, the head aside.
     check(machine, {{70}, 2, 4, 16, 3, true, true}, 256, Coding::kScaledRows);
+    check(machine, {{33, 100}, 1, 8, 32, 4, false}, 576, Coding::kFolded);
     check(machine, {{33, 100}, 1, 8, 32, 4, false}, 640, Coding::kBlocks);
 }

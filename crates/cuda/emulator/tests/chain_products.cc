@@ -15,7 +15,7 @@ struct Shape {
 };
 
 std::string name(const char* what, const Shape& shape) {
-    const char* codings[] = {"", ", codes, one scale", ", codes, scaled rows", ", codes, blocks", ", codes, wide blocks"};
+    const char* codings[] = {"", ", folded", ", codes, one scale", ", codes, scaled rows", ", codes, blocks", ", codes, wide blocks"};
     return words("%s, %d rows, %d x %d, %u blocks%s", what, shape.rows, shape.outputs, shape.inputs, shape.blocks,
                  codings[int(shape.coding)]);
 }
@@ -74,6 +74,30 @@ void check_gated(ChainMachine& machine, const Shape& shape, bool biased, bool ge
     const std::string full = name("gated", shape) + (biased ? ", bias" : "") + (gelu ? ", gelu" : "");
     report_close(full, out.numbers(), expected, kOfBf16);
     if (!out.has_clean_gaps()) report(full, false, "writes behind rows");
+}
+
+// Rows of x that are one in one place: results are weights.
+void check_all_numbers(ChainMachine& machine, int outputs, int inputs, uint32_t blocks) {
+    const ChainWeight weight(spread(outputs, inputs));
+    int wrong = 0;
+    for (int first = 0; first < inputs; first += 2) {
+        Matrix x(2, inputs), out(2, outputs);
+        for (int i = 0; i < inputs; ++i) {
+            for (int row = 0; row < 2; ++row) x.set(row, i, i == first + row);
+        }
+        std::vector<float> floats(2 * outputs, NAN);
+        ChainLink link = product_link(weight, LinkKind::kResults, x, out);
+        link.linear.out = floats.data();
+        link.linear.out_stride = outputs;
+        link.linear.wide = 1;
+        machine.run({link}, blocks, Order::kShuffled);
+        for (int row = 0; row < 2; ++row) {
+            for (int i = 0; i < outputs; ++i) wrong += floats[row * outputs + i] != float(weight.numbers[size_t(i) * inputs + first + row]);
+        }
+    }
+    const uint32_t strays = weight.folded.stray_count();
+    report(words("all numbers of %d x %d, folded", outputs, inputs), wrong == 0 && strays > 8,
+           words("%u strays, %d of %d numbers wrong", strays, wrong, outputs * inputs));
 }
 
 // Codes are widened to f16, inputs may be of any size: of every segment 2^size or so, or nothing at all.
@@ -160,6 +184,20 @@ int main() {
     check_onward(machine, {1, 384, 640, 2, Order::kForward}, false);
     check_onward(machine, {2, 192, 1088, 4, Order::kShuffled}, true);
     check_onward(machine, {2, 64, 64, 3, Order::kBackward}, false);
+    {
+        constexpr Coding coding = Coding::kFolded;
+        check_results(machine, {1, 64, 128, 3, Order::kForward, coding}, true, false);
+        check_results(machine, {1, 96, 1152, 2, Order::kBackward, coding}, true, true);
+        check_results(machine, {2, 192, 4352, 3, Order::kShuffled, coding}, false, true);
+        // Half of the last segment is not there.
+        check_results(machine, {2, 96, 832, 1, Order::kBackward, coding}, true, false);
+        // More stages than the ring has places.
+        check_results(machine, {1, 96, 9216, 1, Order::kBackward, coding}, true, true);
+        check_gated(machine, {2, 288, 1152, 4, Order::kShuffled, coding}, true, false);
+        check_gated(machine, {1, 96, 704, 1, Order::kForward, coding}, false, true);
+        check_onward(machine, {2, 192, 1280, 4, Order::kShuffled, coding}, true);
+    }
+    check_all_numbers(machine, 64, 320, 3);
     for (Coding coding : {Coding::kOneScale, Coding::kScaledRows, Coding::kBlocks, Coding::kWideBlocks}) {
         check_results(machine, {1, 40, 1152, 2, Order::kBackward, coding}, true, false);
         check_results(machine, {2, 200, 4352, 3, Order::kShuffled, coding}, false, true);

@@ -1,45 +1,12 @@
 // Weights folded, and products of them: every number is found again, and sums are those of the numbers.
+#include "folded.h"
 #include "row_products.h"
 
-#include "fold.cu"
 #include "linear_folded.cu"
 
 namespace {
 
 using emulator::Order;
-
-// A weight as fold_weight leaves it.
-struct Folded {
-    const uint32_t blocks;
-    std::vector<uint4> units, heads;
-    std::vector<uint2> strays;
-    std::vector<uint32_t> counts;
-
-    Folded(const Matrix& weight, Order order)
-        : blocks(weight.rows / kUnitRows),
-          units(blocks * segments(weight) * kUnitBytes / 16),
-          heads(blocks * segments(weight) * kHeadBytes / 16),
-          strays(blocks * kMostStrays),
-          counts(blocks) {
-        const FoldParams p{weight.elements.data(),
-                           reinterpret_cast<uint8_t*>(units.data()),
-                           reinterpret_cast<uint8_t*>(heads.data()),
-                           reinterpret_cast<Stray*>(strays.data()),
-                           counts.data(),
-                           uint32_t(weight.rows),
-                           uint32_t(weight.columns)};
-        const uint32_t all = blocks * segments(weight);
-        emulator::launch({(all + kFoldWarps - 1) / kFoldWarps, 32 * kFoldWarps, 0, order}, [&] { fold_weight(p); });
-    }
-
-    static uint32_t segments(const Matrix& weight) { return (weight.columns + kUnitInputs - 1) / kUnitInputs; }
-
-    uint32_t stray_count() const {
-        uint32_t all = 0;
-        for (const uint32_t count : counts) all += count;
-        return all;
-    }
-};
 
 using Kernel = void (*)(const FoldedParams);
 
@@ -66,31 +33,15 @@ void run(Product& product, const Folded& folded, uint32_t groups, uint32_t token
 
 void check(const ProductCase& shape, uint32_t groups, uint32_t tokens, const Kernel (&endings)[3]) {
     Product product(shape);
-    const Folded folded(product.weight, shape.order);
+    const Folded folded(product.weight.elements, shape.outputs, shape.inputs, shape.order);
     run(product, folded, groups, tokens, endings[static_cast<int>(shape.ending)]);
     product.check(words("folded %ux%u", groups, tokens).c_str());
-}
-
-// Mostly numbers of one size; some are nothing, others smaller or larger by far, or of no exponent.
-Matrix spread(int rows, int columns) {
-    Matrix matrix = Matrix::random(rows, columns);
-    const float sizes[] = {0.0f, -0.0f, 1e-39f, 3e-12f, 5e-7f, 2e5f, 7e9f, 1e30f};
-    for (int i = 0; i < rows * columns / 100; ++i) {
-        const uint32_t place = random_numbers().words() % (rows * columns);
-        matrix.elements[place] = __float2bfloat16(sizes[i % 8] * (1.0f + i % 3));
-    }
-    // Larger by one kind than the largest of a table, where the lane's own is another.
-    for (int row = 3; row < rows; row += 8) {
-        matrix.set(row, 0, 1e-20);
-        matrix.set(row, 1, 10);
-    }
-    return matrix;
 }
 
 // Rows of x that are one in one place: results are weights.
 void check_all_numbers(uint32_t rows, uint32_t outputs, uint32_t inputs, uint32_t parts, Kernel kernel) {
     const Matrix weight = spread(outputs, inputs);
-    const Folded folded(weight, Order::kShuffled);
+    const Folded folded(weight.elements, outputs, inputs, Order::kShuffled);
     uint32_t wrong = 0;
     for (uint32_t first = 0; first < inputs; first += rows) {
         ProductCase shape{int(rows), int(outputs), int(inputs), Order::kShuffled, Ending::kResults, parts};
@@ -106,9 +57,6 @@ void check_all_numbers(uint32_t rows, uint32_t outputs, uint32_t inputs, uint32_
     }
     const std::string found = words("%u strays, %u of %u numbers wrong", folded.stray_count(), wrong, outputs * inputs);
     report(words("all numbers of %u x %u, %u rows, %u parts", outputs, inputs, rows, parts), wrong == 0 && folded.stray_count() > 8, found);
-    for (const uint32_t count : folded.counts) {
-        if (count > kMostStrays) report("strays of eight rows", false, words("%u", count));
-    }
 }
 
 #define FOLDED(groups, tokens)                                                        \

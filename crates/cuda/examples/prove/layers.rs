@@ -39,6 +39,15 @@ impl Layer {
         })
     }
 
+    /// Weights of two bytes that are folded too.
+    fn folded(device: &CudaDevice, dims: &Dims, seed: u64) -> Self {
+        Self::of(device, dims, seed, &|rows, cols| {
+            let weight = weight(device, rows, cols, seed);
+            device.fold(&weight).expect("room for it");
+            weight
+        })
+    }
+
     /// Weights of one byte with a scale a row, as `--quantization fp8` makes them.
     fn narrow(device: &CudaDevice, dims: &Dims, seed: u64) -> Self {
         let format = WeightFormat::Float8 { group: 0 };

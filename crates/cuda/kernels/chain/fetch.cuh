@@ -5,6 +5,7 @@
 // Stages that are on their way at a time, of which the ring has no fewer.
 constexpr uint32_t kUnderWay = 4;
 
+template <class Weight>
 struct ChainFetch {
     const ChainLink* links;
     const ChainRing& ring;
@@ -48,7 +49,7 @@ struct ChainFetch {
             if (job.kind == LinkKind::kAttend) {
                 fetch_cached(links[i], job);
             } else if (lane == 0) {
-                fetch_weight(&links[i].maps[0], job);
+                fetch_weight(links[i], job);
             }
             __syncwarp();
         }
@@ -66,21 +67,15 @@ private:
         ring.empty[place.stage].wait(place.parity);
     }
 
-    __device__ void fetch_weight(const TensorMap* map, const Job& job) {
+    __device__ void fetch_weight(const ChainLink& link, const Job& job) {
         const GroupShare share(job.groups, inverse);
 #pragma unroll 1
         for (uint32_t group = share.begin; group < share.end; ++group) {
 #pragma unroll 1
             for (uint32_t stage = 0; stage < job.stages; ++stage, place.advance(ring.count)) {
-                Barrier* full = &ring.full[place.stage];
                 wait_for_room();
-                full->expect(kStageBytes);
-                if (job.kind == LinkKind::kGated) {
-                    // Eight gates and their eight factors.
-                    once.copy_box(ring.at(place), map, full, 0, 0, 0, group, stage * kWarps);
-                } else {
-                    once.copy_box(ring.at(place), map, full, 0, group * kOutputs, stage * kWarps);
-                }
+                const bool gated = job.kind == LinkKind::kGated;
+                Weight::fetch(once, ring.at(place), link, &ring.full[place.stage], gated, group, stage);
             }
         }
     }

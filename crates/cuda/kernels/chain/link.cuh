@@ -40,10 +40,12 @@ struct ChainAttend {
 struct ChainLinear : LinearSurroundings {
     // Of weights of eight-bit floats; others have none.
     Scales scales;
+    // Of folded weights; others have none.
+    const uint2* strays;
 };
 
 struct alignas(128) ChainLink {
-    // Of a product, the weight; of attention, keys and values.
+    // Of a product, the weight, and of folded ones their heads; of attention, keys and values.
     TensorMap maps[2];
     LinkKind kind;
     // Sixteen outputs each, or key heads; and stages of inputs.
@@ -58,7 +60,7 @@ struct alignas(128) ChainLink {
     };
 };
 
-static_assert(sizeof(ChainLinear) == 120 && sizeof(ChainAttend) == 208 && sizeof(ChainLink) == 512, "as chain/link.rs has them");
+static_assert(sizeof(ChainLinear) == 128 && sizeof(ChainAttend) == 208 && sizeof(ChainLink) == 512, "as chain/link.rs has them");
 
 // The age of the newest mail of all chains before, and how many blocks have finished this one.
 struct ChainProgress {

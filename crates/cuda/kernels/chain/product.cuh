@@ -22,6 +22,7 @@ struct ChainProduct {
     using Slice = typename Weight::Slice;
     using Scales = typename Weight::Scales;
     using Scale = typename Weight::Scale;
+    using Places = typename Weight::Places;
     using Sums = float[4][4];
     static constexpr uint32_t kHeld = Weight::kHeld;
 
@@ -70,16 +71,21 @@ struct ChainProduct {
             // A warp ends a group while the others go on.
             const uint32_t mine = batch + (warp - turn * kBatch) % kWarps;
             ChainEnding ending(link, mail, *factors);
-            if (mine < end) ending.prepare(mine);
+            typename Weight::Corrections corrections;
+            if (mine < end) {
+                ending.prepare(mine);
+                corrections.prepare(link, mine);
+            }
             float(*told)[kWarps][32] = shared->sums[turn % 2];
 #pragma unroll 1
             for (; group < end; ++group, ++told) {
                 Sums sums = {};
+                const Places places(link.kind, group, warp);
 #pragma unroll 1
                 for (uint32_t stage = 0; stage < stages; stage += kHeld) {
                     const uint32_t count = min(stages - stage, kHeld);
                     Slice held[kHeld];
-                    hold(place, count, held);
+                    hold(place, count, places, held);
                     Scale now[kHeld];
 #pragma unroll
                     for (uint32_t i = 0; i < kHeld; ++i) now[i] = coming[i];
@@ -95,7 +101,9 @@ struct ChainProduct {
                 tell(*told, sums);
             }
             meet(1, kComputing);
-            if (mine < end) ending.run(mine, add_up(shared->sums[turn % 2][mine - batch]));
+            if (mine >= end) continue;
+            const float sum = add_up(shared->sums[turn % 2][mine - batch]);
+            ending.run(mine, corrections.add(sum, x + (lane & rows - 1) * row_bytes));
         }
     }
 
@@ -111,16 +119,15 @@ private:
 
     // Takes this warp's slices of so many stages out of the ring: lanes wait for one each, and give it back. All of them are
     // read before the first is used, as one by itself takes almost as long.
-    __device__ __forceinline__ void hold(ChainRing::Place& place, uint32_t count, Slice (&held)[kHeld]) const {
+    __device__ __forceinline__ void hold(ChainRing::Place& place, uint32_t count, const Places& places, Slice (&held)[kHeld]) const {
         ChainRing::Place mine = place;
         mine.advance(min(lane, count - 1), ring.count);
         ring.full[mine.stage].wait(mine.parity);
         __syncwarp();
-        const uint32_t base = shared_address(ring.stages) + warp * kSliceBytes;
         uint32_t stage = place.stage;
 #pragma unroll
         for (uint32_t i = 0; i < kHeld; ++i) {
-            held[i].take(base + stage * kStageBytes);
+            held[i].take(ring.stages + stage * kStageBytes, places, warp);
             // Where there are fewer stages, the last one is read again.
             const uint32_t next = stage + 1 == ring.count ? 0 : stage + 1;
             stage = i + 1 < count ? next : stage;

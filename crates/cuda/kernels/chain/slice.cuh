@@ -4,8 +4,31 @@
 #include "../common/mma.cuh"
 #include "mail.cuh"
 
+// Weights that come as boxes: a slice for every warp, rows of 128 bytes that are turned.
+struct BoxedWeight {
+    static __device__ __forceinline__ void fetch(const ReadOnce& once, uint8_t* to, const ChainLink& link, Barrier* full, bool gated,
+                                                 uint32_t group, uint32_t stage) {
+        full->expect(kStageBytes);
+        if (gated) {
+            // Eight gates and their eight factors.
+            once.copy_box(to, &link.maps[0], full, 0, 0, 0, group, stage * kWarps);
+        } else {
+            once.copy_box(to, &link.maps[0], full, 0, group * kOutputs, stage * kWarps);
+        }
+    }
+
+    struct Places {
+        __device__ __forceinline__ Places(LinkKind, uint32_t, uint32_t) {}
+    };
+
+    struct Corrections {
+        __device__ __forceinline__ void prepare(const ChainLink&, uint32_t) {}
+        __device__ __forceinline__ float add(float sum, const uint8_t*) const { return sum; }
+    };
+};
+
 // Weights of bf16.
-struct PlainWeight {
+struct PlainWeight : BoxedWeight {
     // Of a slice.
     static constexpr uint32_t kInputs = kSlice;
     // Stages that a warp holds in registers while it waits for rows.
@@ -40,8 +63,8 @@ struct PlainWeight {
     struct Slice {
         uint32_t words[4][4];
 
-        // `from` is where the warp's part of the stage begins.
-        __device__ __forceinline__ void take(uint32_t from) {
+        __device__ __forceinline__ void take(const uint8_t* stage, const Places&, uint32_t warp) {
+            const uint32_t from = shared_address(stage) + warp * kSliceBytes;
             const uint32_t row = threadIdx.x % 16, side = threadIdx.x % 32 / 16;
 #pragma unroll
             for (int i = 0; i < 4; ++i) load_matrices(words[i], from + row * 128 + ((i * 2 + side) ^ row % 8) * 16);
@@ -58,7 +81,7 @@ struct PlainWeight {
 
 // Weights of eight-bit floats. Widened to f16, which takes a quarter of the instructions that bf16 would take; rows of x
 // are scaled so that they are exact as f16 too.
-struct NarrowWeight {
+struct NarrowWeight : BoxedWeight {
     static constexpr uint32_t kInputs = kSegment;
     static constexpr int kHeld = 3;
     struct Rows {
@@ -127,7 +150,8 @@ struct NarrowWeight {
     struct Slice {
         uint32_t words[4][4];
 
-        __device__ __forceinline__ void take(uint32_t from) {
+        __device__ __forceinline__ void take(const uint8_t* stage, const Places&, uint32_t warp) {
+            const uint32_t from = shared_address(stage) + warp * kSliceBytes;
             const uint32_t row = threadIdx.x % 32 / 4, piece = threadIdx.x % 4 * 2;
 #pragma unroll
             for (int half = 0; half < 2; ++half) {

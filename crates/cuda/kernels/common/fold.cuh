@@ -49,20 +49,30 @@ __device__ __forceinline__ void unfold_steps(uint32_t codes, uint2 table, uint32
     second[1] = __byte_perm(low_second, high_second, 0x7362);
 }
 
-// Half of the steps of a unit as what they are to a product: rows of `a` are steps, of which the unit has every other word.
-template <bool kLower>
-__device__ __forceinline__ void unfold_half(const uint8_t* unit, const uint8_t* head, uint32_t half, uint32_t (&a)[kHalfSteps][4]) {
-    const uint32_t lane = threadIdx.x % 32;
-    const uint2 seven = *reinterpret_cast<const uint2*>(head);
-    const uint4 low = *reinterpret_cast<const uint4*>(unit + half * (kLowBytes / 2) + lane * 16);
-    const uint2 codes = *reinterpret_cast<const uint2*>(unit + kLowBytes + half * (kLowBytes / 4) + lane * 8);
-    const uint2 table = make_uint2(seven.x, __byte_perm(seven.y, head[kTableBytes + lane], 0x4210));
-    const uint32_t lows[4] = {low.x, low.y, low.z, low.w}, both[2] = {codes.x, codes.y};
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        uint32_t first[2], second[2];
-        unfold_steps(both[i], table, lows[i * 2], lows[i * 2 + 1], first, second);
-        a[i * 2][kLower] = first[0], a[i * 2][2 + kLower] = first[1];
-        a[i * 2 + 1][kLower] = second[0], a[i * 2 + 1][2 + kLower] = second[1];
+// What a lane has of half of the steps of a unit.
+struct FoldedHalf {
+    uint4 low;
+    uint2 codes;
+    uint2 table;
+
+    __device__ __forceinline__ void load(const uint8_t* unit, const uint8_t* head, uint32_t half) {
+        const uint32_t lane = threadIdx.x % 32;
+        const uint2 seven = *reinterpret_cast<const uint2*>(head);
+        low = *reinterpret_cast<const uint4*>(unit + half * (kLowBytes / 2) + lane * 16);
+        codes = *reinterpret_cast<const uint2*>(unit + kLowBytes + half * (kLowBytes / 4) + lane * 8);
+        table = make_uint2(seven.x, __byte_perm(seven.y, head[kTableBytes + lane], 0x4210));
     }
-}
+
+    // As what they are to a product: rows of `a` are steps, of which the unit has every other word.
+    template <bool kLower>
+    __device__ __forceinline__ void unfold(uint32_t (&a)[kHalfSteps][4]) const {
+        const uint32_t lows[4] = {low.x, low.y, low.z, low.w}, both[2] = {codes.x, codes.y};
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            uint32_t first[2], second[2];
+            unfold_steps(both[i], table, lows[i * 2], lows[i * 2 + 1], first, second);
+            a[i * 2][kLower] = first[0], a[i * 2][2 + kLower] = first[1];
+            a[i * 2 + 1][kLower] = second[0], a[i * 2 + 1][2 + kLower] = second[1];
+        }
+    }
+};

@@ -64,6 +64,14 @@ struct ReadOnce {
             : "memory");
     }
 
+    __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z, int w) const {
+        asm volatile(
+            "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, "
+            "%5, %6}], [%2], %7;" ::"r"(shared_address(to)),
+            "l"(map), "r"(shared_address(done)), "r"(x), "r"(y), "r"(z), "r"(w), "l"(policy)
+            : "memory");
+    }
+
     __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z, int w,
                                              int v) const {
         asm volatile(

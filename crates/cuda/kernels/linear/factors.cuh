@@ -2,6 +2,9 @@
 #pragma once
 #include "params.cuh"
 
+// Lanes of a warp that work out factors, each of other rows.
+constexpr int kFinders = 8;
+
 // The sums over all lanes of eight numbers, each in four lanes: that of number i in lanes 4i to 4i + 3.
 __device__ __forceinline__ float share_out_sums(float (&sums)[8]) {
     const uint32_t lane = threadIdx.x % 32;
@@ -41,6 +44,9 @@ __device__ __forceinline__ void find_factors(const LinearSurroundings& p, float*
         const uint32_t row = first + lane / 4 * step;
         if (lane % 4 == 0 && row < p.rows) factors[row] = rsqrtf(__fdividef(sum, p.width) + p.eps);
     }
-    // One lane says for all that they are there.
-    __syncwarp();
+}
+
+// Says that those of this warp are there, to a barrier that counts the finders of all warps.
+__device__ __forceinline__ void tell_found(Barrier& found) {
+    if (threadIdx.x % 4 == 0) found.arrive();
 }

@@ -119,7 +119,7 @@ struct TeamOf {
                 barriers->full[i].init(1);
                 barriers->empty[i].init(kConsumers / Kind::kThreadsToRelease);
             }
-            barriers->found.init(kFactorWarps);
+            barriers->found.init(kFactorWarps * kFinders);
             barriers->come.init(1);
             publish_barriers();
             barriers->come.expect(received_bytes());
@@ -138,7 +138,7 @@ struct TeamOf {
                 if (kEnding != Ending::kOnward && p.squares) {
                     find_factors<kFactorWarps>(p, barriers->factors, warp - 1, part, parts);
                 }
-                if (threadIdx.x % 32 == 0) barriers->found.arrive();
+                tell_found(barriers->found);
             } else {
                 produce();
             }

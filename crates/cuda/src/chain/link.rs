@@ -3,7 +3,7 @@
 use ops::{DeviceError, LateNorm, RopeAttend};
 use tensor::View;
 
-use super::variety::Variety;
+use super::variety::{Elements, Variety};
 use super::weight::{GROUP, LinkWeight, stage};
 use crate::launch::attend::FreshParams;
 use crate::linear::{Ending, Product, Scales, Surroundings, Told};
@@ -59,10 +59,23 @@ struct AttendLink {
 struct LinearLink {
     surroundings: Surroundings,
     scales: Scales,
+    strays: u64,
+}
+
+impl LinearLink {
+    fn elements(&self) -> Elements {
+        if self.strays != 0 {
+            Elements::Folded
+        } else if self.scales.are_none() {
+            Elements::Plain
+        } else {
+            Elements::Codes
+        }
+    }
 }
 
 const _: () = assert!(
-    size_of::<LinearLink>() == 120 && size_of::<AttendLink>() == 208 && size_of::<Link>() == 512,
+    size_of::<LinearLink>() == 128 && size_of::<AttendLink>() == 208 && size_of::<Link>() == 512,
     "as kernels/chain/link.cuh has them"
 );
 
@@ -77,7 +90,7 @@ union Details {
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
 pub(crate) struct Link {
-    /// Of a product, the weight; of attention, keys and values.
+    /// Of a product, the weight, and of folded ones their heads; of attention, keys and values.
     maps: [TensorMap; 2],
     kind: u32,
     groups: u32,
@@ -113,10 +126,11 @@ impl Link {
         let stages = inputs.div_ceil(weight.stage());
         let linear = LinearLink {
             surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
-            scales: weight.scales,
+            scales: weight.scales(),
+            strays: weight.strays(),
         };
         Ok(Self {
-            maps: [weight.map(outputs, ending.is_gated())?, TensorMap::NONE],
+            maps: weight.maps(outputs, ending.is_gated())?,
             kind: ending.number() as u32,
             groups: outputs.div_ceil(GROUP) as u32,
             stages: stages as u32,
@@ -237,12 +251,9 @@ impl Link {
             if self.kind == ATTEND {
                 attend_room(self.details.attend.group as usize)
             } else {
-                let LinearLink {
-                    surroundings,
-                    scales,
-                } = &self.details.linear;
-                let stage = stage(scales);
-                rows_room(surroundings.rows(), self.inputs as usize, stage)
+                let linear = &self.details.linear;
+                let stage = stage(linear.elements());
+                rows_room(linear.surroundings.rows(), self.inputs as usize, stage)
             }
         }
     }
@@ -258,7 +269,7 @@ impl Link {
                 }
             } else {
                 Variety {
-                    weights: Some(!self.details.linear.scales.are_none()),
+                    weights: Some(self.details.linear.elements()),
                     ..Variety::default()
                 }
             }

@@ -1,4 +1,4 @@
-//! Which kernel runs a chain: weights of its links are all of bf16 or all of eight-bit floats, and so is what they attend to.
+//! Which kernel runs a chain: elements of its links' weights are all of one kind, and so are those of what they attend to.
 
 use ops::DeviceError;
 
@@ -6,10 +6,22 @@ use super::Link;
 use crate::launch::WHOLE_ROOM;
 use crate::module::{Function, Modules};
 
-/// What links ask of their kernel: whether weights, and keys and values, are of eight-bit floats. Nothing where a link has none.
+/// What weights are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Elements {
+    /// Of bf16.
+    Plain,
+    /// Of bf16, folded.
+    Folded,
+    /// Of eight-bit floats.
+    Codes,
+}
+
+/// What links ask of their kernel: what weights are, and whether keys and values are of eight-bit floats. Nothing where a link
+/// has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Variety {
-    pub(super) weights: Option<bool>,
+    pub(super) weights: Option<Elements>,
     pub(super) cache: Option<bool>,
 }
 
@@ -23,33 +35,35 @@ impl Variety {
 
     /// Of both; nothing when they disagree.
     pub(super) fn with(self, other: Self) -> Option<Self> {
-        let agreed = |one: Option<bool>, two: Option<bool>| match (one, two) {
-            (Some(one), Some(two)) => (one == two).then_some(Some(one)),
-            _ => Some(one.or(two)),
-        };
-        Some(Self {
-            weights: agreed(self.weights, other.weights)?,
-            cache: agreed(self.cache, other.cache)?,
+        let agree = agrees(self.weights, other.weights) && agrees(self.cache, other.cache);
+        agree.then(|| Self {
+            weights: self.weights.or(other.weights),
+            cache: self.cache.or(other.cache),
         })
     }
 }
 
 /// The kernel of every variety.
-pub(super) struct Varieties([[Function; 2]; 2]);
+pub(super) struct Varieties([[Function; 2]; 3]);
 
 impl Varieties {
     pub(super) fn new(modules: &Modules) -> Result<Self, DeviceError> {
         let find = |name| modules.find_with_shared(name, WHOLE_ROOM);
         Ok(Self([
             [find("chain")?, find("chain_kv8")?],
+            [find("chain_folded")?, find("chain_folded_kv8")?],
             [find("chain_w8")?, find("chain_w8_kv8")?],
         ]))
     }
 
     pub(super) fn of(&self, variety: Variety) -> Function {
-        let index = |narrow: Option<bool>| usize::from(narrow.unwrap_or(false));
-        self.0[index(variety.weights)][index(variety.cache)]
+        let weights = variety.weights.unwrap_or(Elements::Plain);
+        self.0[weights as usize][usize::from(variety.cache.unwrap_or(false))]
     }
+}
+
+fn agrees<T: Copy + PartialEq>(one: Option<T>, two: Option<T>) -> bool {
+    one.is_none() || two.is_none() || one == two
 }
 
 #[cfg(test)]
@@ -59,20 +73,28 @@ mod tests {
     #[test]
     fn links_share_a_kernel_where_nothing_of_one_contradicts_another() {
         let variety = |weights, cache| Variety { weights, cache };
-        let (plain, narrow) = (Some(false), Some(true));
+        let (plain, narrow) = (Some(Elements::Plain), Some(Elements::Codes));
+        let folded = Some(Elements::Folded);
+        let (wide_cache, narrow_cache) = (Some(false), Some(true));
         for (one, two, both) in [
             (
                 variety(narrow, None),
-                variety(None, plain),
-                Some(variety(narrow, plain)),
+                variety(None, wide_cache),
+                Some(variety(narrow, wide_cache)),
             ),
             (
-                variety(plain, narrow),
+                variety(plain, narrow_cache),
                 variety(plain, None),
-                Some(variety(plain, narrow)),
+                Some(variety(plain, narrow_cache)),
             ),
-            (variety(narrow, plain), variety(plain, None), None),
-            (variety(None, plain), variety(None, narrow), None),
+            (
+                variety(folded, None),
+                variety(folded, narrow_cache),
+                Some(variety(folded, narrow_cache)),
+            ),
+            (variety(narrow, wide_cache), variety(plain, None), None),
+            (variety(folded, None), variety(plain, None), None),
+            (variety(None, wide_cache), variety(None, narrow_cache), None),
         ] {
             assert_eq!(one.with(two), both, "{one:?} and {two:?}");
             assert_eq!(two.with(one), both, "{two:?} and {one:?}");

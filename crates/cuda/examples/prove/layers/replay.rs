@@ -22,7 +22,7 @@ const STEPS: [(usize, usize); 8] = [
 pub(crate) fn replay_as_they_run(device: &CudaDevice) -> bool {
     let mut well = true;
     for dims in &MODELS {
-        for make in [Layer::new, Layer::narrow] {
+        for make in [Layer::new, Layer::folded, Layer::narrow] {
             let layers: Vec<Layer> = (0..2).map(|i| make(device, dims, i)).collect();
             for (rows, length) in STEPS {
                 well &= replays(device, dims, &layers, rows, length);
@@ -35,8 +35,10 @@ pub(crate) fn replay_as_they_run(device: &CudaDevice) -> bool {
 /// The same of one small layer, for a tool that watches every access.
 pub(crate) fn replays_small(device: &CudaDevice) -> bool {
     let dims = &MODELS[1];
-    let layers = [Layer::new(device, dims, 0)];
-    replays(device, dims, &layers, 2, 130)
+    [Layer::new, Layer::folded].into_iter().all(|make| {
+        let layers = [make(device, dims, 0)];
+        replays(device, dims, &layers, 2, 130)
+    })
 }
 
 /// The same with weights of one byte.

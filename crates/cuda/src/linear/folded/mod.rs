@@ -15,10 +15,10 @@ use crate::module::{Function, Modules};
 use crate::tensor_map::TensorMap;
 
 /// A unit, and what there is of strays; kernels/common/fold.cuh has the same numbers.
-const UNIT_ROWS: usize = 8;
-const UNIT_INPUTS: usize = 128;
-const UNIT_BYTES: usize = 1536;
-const HEAD_BYTES: usize = 40;
+pub(crate) const UNIT_ROWS: usize = 8;
+pub(crate) const UNIT_INPUTS: usize = 128;
+pub(crate) const UNIT_BYTES: usize = 1536;
+pub(crate) const HEAD_BYTES: usize = 40;
 const STRAY_BYTES: usize = 8;
 const MOST_STRAYS: usize = 16;
 /// Outputs come in pairs of units, gates and their factors apart; columns of strays have sixteen bits.
@@ -87,6 +87,31 @@ impl Layout {
     fn bytes(&self) -> usize {
         self.strays() + self.blocks * MOST_STRAYS * STRAY_BYTES
     }
+
+    fn at(&self, folded: &Buffer) -> FoldedPlaces {
+        let address = folded.address() as u64;
+        FoldedPlaces {
+            units: address,
+            heads: address + self.heads() as u64,
+            strays: address + self.strays() as u64,
+        }
+    }
+}
+
+/// Where all units of a folded weight lie, segment of inputs by segment, their heads, and strays.
+#[derive(Clone, Copy)]
+pub(crate) struct FoldedPlaces {
+    pub(crate) units: u64,
+    pub(crate) heads: u64,
+    pub(crate) strays: u64,
+}
+
+impl DeviceWeight {
+    /// None where the weight, `[outputs, inputs]`, is not folded.
+    pub(crate) fn folded_places(&self, shape: (usize, usize)) -> Option<FoldedPlaces> {
+        let folded = self.folded.get()?;
+        Some(Layout::new(shape).at(folded))
+    }
 }
 
 /// Bytes of a folded weight, `[outputs, inputs]`; zero where the shape is not for units.
@@ -144,13 +169,13 @@ impl Folds {
         let x = &product.x;
         let outputs = ending.outputs(product);
         let stages = x.cols().div_ceil(UNIT_INPUTS);
-        let (layout, address) = (Layout::new((outputs, x.cols())), folded.address() as u64);
+        let places = Layout::new((outputs, x.cols())).at(folded);
         let params = FoldedParams {
             x: product.row_boxes(team.rows())?,
-            weight: address,
-            heads: address + layout.heads() as u64,
-            strays: address + layout.strays() as u64,
-            units: layout.blocks as u64,
+            weight: places.units,
+            heads: places.heads,
+            strays: places.strays,
+            units: (outputs / UNIT_ROWS) as u64,
             x_rows: x.address() as u64,
             x_stride: x.stride() as u64,
             surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
@@ -199,12 +224,12 @@ impl Products {
             room(layout.bytes())?,
             room(size_of::<u32>() * layout.blocks)?,
         );
-        let address = folded.address() as u64;
+        let places = layout.at(&folded);
         let params = FoldParams {
             weight: weight.address() as u64,
-            units: address,
-            heads: address + layout.heads() as u64,
-            strays: address + layout.strays() as u64,
+            units: places.units,
+            heads: places.heads,
+            strays: places.strays,
             counts: counts.address() as u64,
             rows: outputs as u32,
             inputs: inputs as u32,
