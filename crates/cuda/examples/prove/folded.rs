@@ -39,6 +39,11 @@ pub(crate) fn small(device: &CudaDevice) -> bool {
     is_lossless(device, (96, 320), &[2, 8], 24)
 }
 
+/// The same with so many inputs that rings turn.
+pub(crate) fn turning(device: &CudaDevice) -> bool {
+    is_lossless(device, (96, 2624), &[2, 8], 24)
+}
+
 /// Normal numbers, some of which are nothing, or smaller or larger by far.
 fn spread(count: usize) -> Vec<bf16> {
     let sizes = [0.0, -0.0, 1e-39, 3e-12, 5e-7, 9.0, 2e5, 7e9, 1e30];

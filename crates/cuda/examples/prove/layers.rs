@@ -16,7 +16,7 @@ use crate::trace;
 
 use dims::{Dims, MODELS};
 
-pub(crate) use replay::{narrow_small, replay_as_they_run, replays_small};
+pub(crate) use replay::{folded_small, narrow_small, replay_as_they_run, replays_small};
 
 const PAGE: usize = 64;
 

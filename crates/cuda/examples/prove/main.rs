@@ -35,7 +35,7 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 25] = [
+const PARTS: [(&str, Part); 26] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -51,6 +51,7 @@ const PARTS: [(&str, Part); 25] = [
     ("decode", decode::run),
     ("sanitize", sanitize::run),
     ("sanitize-fp8", sanitize::narrow_products),
+    ("sanitize-folded", sanitize::folded_products),
     ("layers", layers::run),
     ("mix", layers::mix),
     ("few", layers::few),
@@ -66,7 +67,7 @@ const PARTS: [(&str, Part); 25] = [
 /// Rows that products are tuned for. Fewer rows, fewer ways to choose from: a tool that watches every access takes its time.
 fn step_tokens(parts: &[(&str, Part)]) -> usize {
     let any = |names: &[&str]| parts.iter().any(|part| names.contains(&part.0));
-    if any(&["sanitize", "sanitize-fp8", "few"]) {
+    if any(&["sanitize", "sanitize-fp8", "sanitize-folded", "few"]) {
         8
     } else if any(&["prompts"]) {
         8192

@@ -46,6 +46,11 @@ pub(crate) fn narrow_products(device: &CudaDevice) -> bool {
     float8::agrees(device, (192, 384), [128, 128], &[3]) && layers::narrow_small(device)
 }
 
+/// The same of folded weights.
+pub(crate) fn folded_products(device: &CudaDevice) -> bool {
+    folded::turning(device) && layers::folded_small(device)
+}
+
 fn attention(device: &CudaDevice) {
     let heads = |query, kv, dim| Heads { query, kv, dim };
     let scenes: [Case; 5] = [

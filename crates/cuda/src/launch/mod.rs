@@ -159,8 +159,9 @@ pub(crate) fn clusters_at_once(
     config.numAttrs = 1;
     let mut count = 0;
     // SAFETY: a loaded function, a description that outlives the call and a valid out-pointer.
-    let result =
-        unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut count, function.0, &raw const config) };
+    let result = unsafe {
+        sys::cuOccupancyMaxActiveClusters(&raw mut count, function.handle, &raw const config)
+    };
     check(result, "asking how many clusters run at once")?;
     Ok(usize::try_from(count).unwrap_or(0))
 }
@@ -199,6 +200,17 @@ unsafe fn enqueue<P: Copy>(
     if grid.blocks.0 == 0 || grid.blocks.1 == 0 {
         return Ok(());
     }
+    if size_of::<P>() != function.parameter {
+        return Err(DeviceError::Lost {
+            device: "cuda".into(),
+            message: format!(
+                "a kernel takes {} bytes and would be given {}: it was compiled from other sources, run `cargo xtask kernels` and \
+                 build again",
+                function.parameter,
+                size_of::<P>()
+            ),
+        });
+    }
     context.flush()?;
     // SAFETY: plain data; zero is a valid value of every field that is not set below.
     let mut attributes: [sys::CUlaunchAttribute; 2] = unsafe { std::mem::zeroed() };
@@ -223,7 +235,7 @@ unsafe fn enqueue<P: Copy>(
     let result = unsafe {
         sys::cuLaunchKernelEx(
             &raw const config,
-            function.0,
+            function.handle,
             arguments.as_mut_ptr(),
             std::ptr::null_mut(),
         )

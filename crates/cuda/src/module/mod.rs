@@ -16,9 +16,12 @@ pub(crate) fn is_embedded() -> bool {
     !EMBEDDED.is_empty()
 }
 
-/// A kernel.
+/// A kernel, and the bytes of its one parameter.
 #[derive(Clone, Copy)]
-pub(crate) struct Function(pub(crate) sys::CUfunction);
+pub(crate) struct Function {
+    pub(crate) handle: sys::CUfunction,
+    pub(crate) parameter: usize,
+}
 
 // SAFETY: function handles may be used from any thread.
 unsafe impl Send for Function {}
@@ -40,7 +43,8 @@ impl Modules {
             let result = unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
             check(result, "loading kernels")?;
             for function in functions_of(module)? {
-                functions.insert(name_of(function)?, Function(function));
+                let (name, function) = made_ready(function)?;
+                functions.insert(name, function);
             }
         }
         Ok(Self { functions })
@@ -79,7 +83,7 @@ impl Modules {
             ),
         ] {
             // SAFETY: a loaded function.
-            let result = unsafe { sys::cuFuncSetAttribute(function.0, attribute, value) };
+            let result = unsafe { sys::cuFuncSetAttribute(function.handle, attribute, value) };
             check(result, "asking for shared memory")?;
         }
         Ok(function)
@@ -98,18 +102,27 @@ fn functions_of(module: sys::CUmodule) -> Result<Vec<sys::CUfunction>, DeviceErr
     Ok(functions)
 }
 
-fn name_of(function: sys::CUfunction) -> Result<String, DeviceError> {
+/// Loads the kernel now, not at its first launch; with its name.
+fn made_ready(function: sys::CUfunction) -> Result<(String, Function), DeviceError> {
     let mut name = std::ptr::null();
     // SAFETY: a listed function; the driver stores the address of its name.
     let result = unsafe { sys::cuFuncGetName(&raw mut name, function) };
     check(result, "asking a kernel's name")?;
     // SAFETY: zero-terminated, alive as long as the module, which is never unloaded.
     let name: CString = unsafe { std::ffi::CStr::from_ptr(name) }.to_owned();
-    // Load now, not at the first launch.
     // SAFETY: a listed function.
     let result = unsafe { sys::cuFuncLoad(function) };
     check(result, "loading a kernel")?;
-    Ok(name.to_string_lossy().into_owned())
+    let (mut offset, mut parameter) = (0, 0);
+    // SAFETY: a loaded function, which has one parameter, and valid out-pointers.
+    let result =
+        unsafe { sys::cuFuncGetParamInfo(function, 0, &raw mut offset, &raw mut parameter) };
+    check(result, "asking what a kernel takes")?;
+    let ready = Function {
+        handle: function,
+        parameter,
+    };
+    Ok((name.to_string_lossy().into_owned(), ready))
 }
 
 #[cfg(test)]
