@@ -107,10 +107,9 @@ struct TeamOf {
         stages = kStages - (received_bytes() + kBytes - 1) / kBytes;
     }
 
-    // Stages may be used again when all threads that multiply are done with them. Where warps have read weights, one lane
-    // says it for all of its warp.
+    // Stages may be used again when all threads that multiply are done with them. What lanes of a warp have read of one was
+    // multiplied by all of them together, and that was waited for, so one may say it for the others.
     __device__ __forceinline__ void release(uint32_t slot) const {
-        if constexpr (Kind::kThreadsToRelease == 32) __syncwarp();
         if (threadIdx.x % Kind::kThreadsToRelease == 0) barriers->empty[slot].arrive();
     }
 
