@@ -145,5 +145,6 @@ int main() {
     // Eight-bit floats and folded ones, the head aside.
     check(machine, {{70}, 2, 4, 16, 3, true, true}, 256, Coding::kScaledRows);
     check(machine, {{33, 100}, 1, 8, 32, 4, false}, 576, Coding::kFolded);
+    check(machine, {{70}, 1, 4, 16, 3, true, true}, 192, Coding::kFolded);
     check(machine, {{33, 100}, 1, 8, 32, 4, false}, 640, Coding::kBlocks);
 }
