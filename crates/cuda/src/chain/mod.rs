@@ -93,20 +93,20 @@ impl Chain {
     pub(crate) fn takes(rows: usize, weight: &Weight) -> bool {
         (1..=MOST_ROWS).contains(&rows)
             && weight.rows() <= MOST_OUTPUTS
-            && LinkWeight::of(weight)
+            && LinkWeight::of(weight, false)
                 .is_some_and(|link| rows_room(rows, weight.cols(), link.stage()) <= MOST_ROWS_ROOM)
     }
 
     /// Enqueues a product that the chain [takes](Self::takes), or keeps it for the graph that is being captured. Rows of x
-    /// are made of 16-byte pieces; gates come in groups of eight.
+    /// are made of 16-byte pieces; gates come in groups of eight. The weight is read `folded` where it is.
     pub(crate) fn product(
         &self,
         context: &Context,
         product: &Product<'_>,
-        weight: &Weight,
+        (weight, folded): (&Weight, bool),
         (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
     ) -> Result<(), DeviceError> {
-        let weight = LinkWeight::of(weight).expect("the chain takes it");
+        let weight = LinkWeight::of(weight, folded).expect("the chain takes it");
         self.add(context, &Link::product(product, &weight, norm, ending)?)
     }
 

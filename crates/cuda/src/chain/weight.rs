@@ -31,12 +31,13 @@ enum Kind {
 }
 
 impl LinkWeight {
-    /// None when no link takes it: slices are whole, and not too many.
-    pub(super) fn of(weight: &Weight) -> Option<Self> {
+    /// None when no link takes it, `folded` where it is or as it came: slices are whole, and not too many.
+    pub(super) fn of(weight: &Weight, folded: bool) -> Option<Self> {
         let inputs = weight.cols();
         let kind = if let Some(plain) = weight.layout::<DeviceWeight>() {
-            let folded = plain.folded_places((weight.rows(), inputs));
-            folded.map_or(Kind::Plain(plain.buffer.address() as u64), Kind::Folded)
+            let places = plain.folded_places((weight.rows(), inputs));
+            let places = places.filter(|_| folded);
+            places.map_or(Kind::Plain(plain.buffer.address() as u64), Kind::Folded)
         } else {
             let codes = weight.layout::<Float8Weight>()?;
             Kind::Codes(codes.address(), codes.scales())

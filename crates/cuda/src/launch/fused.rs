@@ -27,6 +27,7 @@ impl CudaDevice {
         weight: &Weight,
         how: (Option<LateNorm<'_>>, &Ending<'_>),
     ) -> Result<(), OpError> {
+        let weight = (weight, self.products.chains_read_folded());
         Ok(self.chain.product(&self.context, product, weight, how)?)
     }
 

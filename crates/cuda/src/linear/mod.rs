@@ -18,7 +18,7 @@ mod wide;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ops::{DeviceError, Linear};
@@ -189,6 +189,8 @@ pub(crate) struct Products {
     chosen: Mutex<BTreeMap<Shape, Choice>>,
     /// Shapes that nobody chose a way for before their first product came.
     unforeseen: AtomicUsize,
+    /// True when a weight had too many strays to be folded.
+    refused_fold: AtomicBool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -214,6 +216,7 @@ impl Products {
             choice,
             chosen: Mutex::default(),
             unforeseen: AtomicUsize::default(),
+            refused_fold: AtomicBool::default(),
         })
     }
 

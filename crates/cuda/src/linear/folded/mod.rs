@@ -2,6 +2,8 @@
 
 mod choose;
 
+use std::sync::atomic::Ordering;
+
 use ops::{DeviceError, LateNorm};
 use tensor::Buffer;
 
@@ -203,7 +205,10 @@ impl Products {
         }
         let Some(folded) = self.fold_buffer(&weight.buffer, shape)? else {
             let (outputs, inputs) = shape;
-            tracing::info!("a weight [{outputs}, {inputs}] is not folded: it has too many strays");
+            tracing::info!(
+                "a weight [{outputs}, {inputs}] is not folded: it has too many strays; steps of one and two rows read all weights as they came"
+            );
+            self.refused_fold.store(true, Ordering::Relaxed);
             return Ok(0);
         };
         let bytes = folded.bytes();
@@ -211,6 +216,12 @@ impl Products {
         let _ = weight.folded.set(folded);
         self.choose_folded(weight, shape, most_rows)?;
         Ok(bytes)
+    }
+
+    /// True when chains are to read folded weights: one that is not would cut them at both of its ends, which takes longer than
+    /// folding saves.
+    pub(crate) fn chains_read_folded(&self) -> bool {
+        !self.refused_fold.load(Ordering::Relaxed)
     }
 
     fn fold_buffer(
