@@ -15,7 +15,7 @@ use ops::DeviceError;
 
 use crate::context::Context;
 use crate::driver::check;
-use crate::module::{Function, Modules};
+use crate::module::{Function, Modules, outdated};
 
 /// Every kernel by its role, found once at start.
 pub(crate) struct Functions {
@@ -201,15 +201,11 @@ unsafe fn enqueue<P: Copy>(
         return Ok(());
     }
     if size_of::<P>() != function.parameter {
-        return Err(DeviceError::Lost {
-            device: "cuda".into(),
-            message: format!(
-                "a kernel takes {} bytes and would be given {}: it was compiled from other sources, run `cargo xtask kernels` and \
-                 build again",
-                function.parameter,
-                size_of::<P>()
-            ),
-        });
+        return Err(outdated(&format!(
+            "a kernel takes {} bytes and would be given {}: it was compiled from other sources",
+            function.parameter,
+            size_of::<P>()
+        )));
     }
     context.flush()?;
     // SAFETY: plain data; zero is a valid value of every field that is not set below.

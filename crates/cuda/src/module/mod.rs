@@ -28,6 +28,14 @@ unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
 
+/// Kernels and the program that uses them were not made of the same sources.
+pub(crate) fn outdated(what: &str) -> DeviceError {
+    DeviceError::Lost {
+        device: "cuda".into(),
+        message: format!("{what}; run `cargo xtask kernels` and build again"),
+    }
+}
+
 /// Every kernel of the build, loaded.
 pub(crate) struct Modules {
     functions: BTreeMap<String, Function>,
@@ -55,12 +63,7 @@ impl Modules {
         self.functions
             .get(name)
             .copied()
-            .ok_or_else(|| DeviceError::Lost {
-                device: "cuda".into(),
-                message: format!(
-                    "this build has no kernel {name}; run `cargo xtask kernels` and build again"
-                ),
-            })
+            .ok_or_else(|| outdated(&format!("this build has no kernel {name}")))
     }
 
     /// The kernel of this name, allowed to use `bytes` of dynamic shared memory.

@@ -34,27 +34,28 @@ pub(crate) fn replay_as_they_run(device: &CudaDevice) -> bool {
 
 /// The same of one small layer, for a tool that watches every access.
 pub(crate) fn replays_small(device: &CudaDevice) -> bool {
-    let dims = &MODELS[1];
-    let layers = [Layer::new(device, dims, 0)];
-    replays(device, dims, &layers, 2, 130)
+    replays_some(device, Layer::new, &[2])
 }
 
 /// The same with folded weights.
 pub(crate) fn folded_small(device: &CudaDevice) -> bool {
-    let dims = &MODELS[1];
-    let layers = [Layer::folded(device, dims, 0)];
-    [2, 3]
-        .into_iter()
-        .all(|rows| replays(device, dims, &layers, rows, 130))
+    replays_some(device, Layer::folded, &[2, 3])
 }
 
 /// The same with weights of one byte.
 pub(crate) fn narrow_small(device: &CudaDevice) -> bool {
+    replays_some(device, Layer::narrow, &[2, 3])
+}
+
+fn replays_some(
+    device: &CudaDevice,
+    make: fn(&CudaDevice, &Dims, u64) -> Layer,
+    counts: &[usize],
+) -> bool {
     let dims = &MODELS[1];
-    let layers = [Layer::narrow(device, dims, 0)];
-    [2, 3]
-        .into_iter()
-        .all(|rows| replays(device, dims, &layers, rows, 130))
+    let layers = [make(device, dims, 0)];
+    let replays = |&rows: &usize| replays(device, dims, &layers, rows, 130);
+    counts.iter().all(replays)
 }
 
 fn replays(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, length: usize) -> bool {
