@@ -41,8 +41,11 @@ struct Few {
 
     using Rows = RowEnding<kGroups * 16, kTokens, 32 * kWarps, kEnding>;
 
+    // Rows of sums have a gap between them, so that they begin in different banks.
+    static constexpr uint32_t kRow = kGroups * 16 + 4;
+
     struct Rest {
-        float sums[kShares][kTokens][Rows::kRow];
+        float sums[kShares][kTokens][kRow];
         Factors factors;
         Barrier full[16];
         Barrier empty[16];
@@ -135,6 +138,7 @@ struct Few {
 
     // What warps have of the same outputs.
     struct WarpSums {
+        static constexpr uint32_t row_floats = kRow;
         const float* sums;
 
         __device__ __forceinline__ uint32_t row(uint32_t number) const { return number; }
@@ -146,7 +150,7 @@ struct Few {
                 totals[i][0] = totals[i][1] = totals[i][2] = totals[i][3] = 0.0f;
 #pragma unroll
                 for (int share = 0; share < kShares; ++share) {
-                    const float4 found = *reinterpret_cast<const float4*>(sums + share * kTokens * Rows::kRow + places[i]);
+                    const float4 found = *reinterpret_cast<const float4*>(sums + share * kTokens * kRow + places[i]);
                     totals[i][0] += found.x, totals[i][1] += found.y, totals[i][2] += found.z, totals[i][3] += found.w;
                 }
             }

@@ -20,10 +20,10 @@ struct Float8Codes : BoxedWeights {
 
     // The map counts in pairs of codes. Gates and their factors come eight rows of each in turn.
     template <int kGroups, bool kGated>
-    static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
+    static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, const Span& span, uint32_t stage) {
         for (int i = 0; i < kGroups; ++i) {
             uint8_t* place = to + i * 64 * kRowBytes;
-            const uint32_t first = (tile * kGroups + i) * 64;
+            const uint32_t first = (span.first + i) * 64;
             if constexpr (kGated) {
                 copy_box(place, &p.weight, full, stage * (kSegment / 2), 0, 0, first / 16);
             } else {
@@ -37,10 +37,10 @@ struct Float8Codes : BoxedWeights {
     static __device__ uint32_t weight_row(const Team& team, bool lower) {
         const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, outputs = team.p.outputs;
         if constexpr (Team::kEnds == Ending::kGated) {
-            const uint32_t gate = team.tile * (Team::kOutputs / 2) + warp * 8 + lane / 4;
+            const uint32_t gate = team.span.first * 32 + warp * 8 + lane / 4;
             return min(lower ? outputs / 2 + gate : gate, outputs - 1);
         }
-        return min(team.tile * Team::kOutputs + warp * 16 + lane / 4 + (lower ? 8 : 0), outputs - 1);
+        return min(team.span.first * 64 + warp * 16 + lane / 4 + (lower ? 8 : 0), outputs - 1);
     }
 
     // Half of the codes of a segment as the fragments of four steps; rows are turned by 128-byte swizzling.

@@ -19,6 +19,8 @@ struct FoldedUnits {
     // The rows as they lie: strays are few.
     const bf16* x_rows;
     uint64_t x_stride;
+    // Tiles of gates that have all outputs of a tile; those behind them have 64 less.
+    uint64_t full_tiles;
 };
 
 struct FoldedParams : FoldedMap, FoldedUnits, LinearSurroundings {};
@@ -28,36 +30,45 @@ struct FoldedWeights {
     static constexpr int kInputs = kUnitInputs;
     static constexpr uint32_t kGroupBytes = 64 / kUnitRows * (kUnitBytes + kHeadBytes);
     static constexpr int kThreadsToRelease = 32;
+    // One warpgroup alone waits for each step of unfolding.
+    static constexpr int kTurnsOfOne = 2;
     // Only the first factor of a product may come from registers, where weights are unfolded.
     static constexpr bool kMayBeSecond = false;
 
     static __device__ __forceinline__ void expect(const Params& p) {}
 
-    // Units of a tile: of gates, as many again are their factors'.
     template <int kGroups, bool kGated>
-    static constexpr uint32_t kMost = kGroups * 64 / kUnitRows / (kGated ? 2 : 1);
+    static __device__ __forceinline__ Span span(const Params& p, uint32_t tile) {
+        const uint32_t full = static_cast<uint32_t>(p.full_tiles);
+        if (!kGated || kGroups == 1 || tile < full) return {tile * kGroups, kGroups};
+        return {tile * (kGroups - 1) + full, kGroups - 1};
+    }
 
-    // Those that are there.
-    template <int kGroups, bool kGated>
-    static __device__ __forceinline__ uint32_t units(const Params& p, uint32_t tile) {
-        constexpr uint32_t kAll = kMost<kGroups, kGated>;
-        return min(kAll, static_cast<uint32_t>(kGated ? p.units / 2 : p.units) - tile * kAll);
+    // Units of 64 outputs: of gates, as many again are their factors'.
+    template <bool kGated>
+    static constexpr uint32_t kEach = 64 / kUnitRows / (kGated ? 2 : 1);
+
+    // Those of a block that are there.
+    template <bool kGated>
+    static __device__ __forceinline__ uint32_t units(const Params& p, const Span& span) {
+        constexpr uint32_t kUnits = kEach<kGated>;
+        return min(span.count * kUnits, static_cast<uint32_t>(kGated ? p.units / 2 : p.units) - span.first * kUnits);
     }
 
     template <int kGroups, bool kGated>
-    static __device__ __forceinline__ uint32_t bytes(const Params& p, uint32_t tile) {
-        return units<kGroups, kGated>(p, tile) * (kUnitBytes + kHeadBytes) * (kGated ? 2 : 1);
+    static __device__ __forceinline__ uint32_t bytes(const Params& p, const Span& span) {
+        return units<kGated>(p, span) * (kUnitBytes + kHeadBytes) * (kGated ? 2 : 1);
     }
 
     // Factors of gates lie behind all gates of the tile.
     template <int kGroups, bool kGated>
-    static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
-        constexpr uint32_t kAll = kMost<kGroups, kGated>;
-        const uint32_t count = units<kGroups, kGated>(p, tile);
+    static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, const Span& span, uint32_t stage) {
+        constexpr uint32_t kAll = kGroups * kEach<kGated>;
+        const uint32_t count = units<kGated>(p, span);
         uint8_t* heads = to + kGroups * 64 / kUnitRows * kUnitBytes;
 #pragma unroll
         for (uint32_t part = 0; part < (kGated ? 2 : 1); ++part) {
-            const uint64_t first = stage * p.units + part * (p.units / 2) + tile * kAll;
+            const uint64_t first = stage * p.units + part * (p.units / 2) + span.first * kEach<kGated>;
             copy_bytes(to + part * kAll * kUnitBytes, p.weight + first * kUnitBytes, count * kUnitBytes, full);
             copy_bytes(heads + part * kAll * kHeadBytes, p.heads + first * kHeadBytes, count * kHeadBytes, full);
         }
@@ -70,9 +81,9 @@ struct FoldedWeights {
 
     template <class Team>
     static __device__ __forceinline__ void prepare(const Team& team, Ahead& ahead) {
-        constexpr uint32_t kAll = kMost<Team::kOutputs / 64, Team::kGated>;
+        constexpr uint32_t kUnits = kEach<Team::kGated>, kAll = Team::kOutputs / 64 * kUnits;
         const uint32_t lane = threadIdx.x % 32, lower = lane / kMostStrays;
-        const uint64_t unit = team.tile * kAll + unit_of<Team>(team, lower) % kAll;
+        const uint64_t unit = team.span.first * kUnits + unit_of<Team>(team, lower) % kAll;
         const uint64_t block = unit + (Team::kGated ? lower * (team.p.units / 2) : 0);
         ahead.stray = __ldg(team.p.strays + block * kMostStrays + lane % kMostStrays);
     }
@@ -81,7 +92,7 @@ struct FoldedWeights {
     template <class Team>
     static __device__ __forceinline__ uint32_t unit_of(const Team& team, uint32_t lower) {
         constexpr uint32_t kAll = Team::kOutputs / kUnitRows;
-        const uint32_t warp = threadIdx.x / 32, last = units<Team::kOutputs / 64, Team::kGated>(team.p, team.tile) - 1;
+        const uint32_t warp = Team::worker() / 32, last = units<Team::kGated>(team.p, team.span) - 1;
         return Team::kGated ? min(warp, last) + lower * (kAll / 2) : min(warp * 2 + lower, last);
     }
 
@@ -90,12 +101,13 @@ struct FoldedWeights {
     static __device__ __forceinline__ void multiply(const Team& team, const Ahead& ahead, typename Team::Sums& sums) {
         constexpr uint32_t kAll = Team::kOutputs / kUnitRows;
         const uint32_t base = shared_address(team.ring), upper = unit_of(team, 0), lower = unit_of(team, 1);
-        Strays<Team::kRows> strays(team.p.x_rows, team.p.x_stride, team.p.rows, ahead.stray, team.begin, team.end);
         uint32_t a[2][kHalfSteps][4];
-        Place place;
+        const uint32_t first = team.begin + Team::turn();
+        Strays<Team::kRows> strays(team.p.x_rows, team.p.x_stride, team.p.rows, ahead.stray, first, team.end, Team::kTurns);
+        Place place{Team::turn()};
         uint32_t before = 0;
 #pragma unroll 1
-        for (uint32_t stage = team.begin; stage < team.end; ++stage, place.advance(team.stages)) {
+        for (uint32_t stage = first; stage < team.end; stage += Team::kTurns, place.advance(Team::kTurns, team.stages)) {
             const uint8_t* units = team.ring + place.stage * Team::kBytes;
             const uint8_t* heads = units + kAll * kUnitBytes;
             const uint64_t x = matrix_along(base + place.stage * Team::kBytes + Team::kWeightBytes);
@@ -112,14 +124,19 @@ struct FoldedWeights {
 #pragma unroll
                 for (uint32_t i = 0; i < kHalfSteps; ++i) {
                     const uint32_t bytes = half * Team::kRows * kSlice * 2 + i * 32;
-                    multiply_held<Team::kRows>(sums, a[half][i], moved(x, bytes), stage != team.begin || half != 0 || i != 0);
+                    multiply_held<Team::kRows>(sums, a[half][i], moved(x, bytes), stage != first || half != 0 || i != 0);
                 }
                 commit_products();
                 // The half before is done: its registers are free, and its stage.
                 wait_products<1>();
-                if (half == 0 && stage != team.begin) team.release(before);
+                if (Team::kTurns == 1 && half == 0 && stage != first) team.release(before);
             }
             before = place.stage;
+            if constexpr (Team::kTurns > 1) {
+                // The other warpgroup multiplies meanwhile.
+                wait_products<0>();
+                team.release(before);
+            }
         }
         wait_products<0>();
         pin(sums);

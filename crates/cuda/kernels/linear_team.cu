@@ -12,12 +12,12 @@ struct Bf16Weights : BoxedWeights {
     static constexpr bool kMayBeSecond = true;
 
     template <int kGroups, bool kGated>
-    static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
+    static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, const Span& span, uint32_t stage) {
         if constexpr (kGated) {
             // Eight gates, their eight factors, and so on.
-            copy_box(to, &p.weight, full, stage * kSlice, 0, 0, tile * (kGroups * 4));
+            copy_box(to, &p.weight, full, stage * kSlice, 0, 0, span.first * 4);
         } else {
-            copy_box(to, &p.weight, full, stage * kSlice, tile * (kGroups * 64));
+            copy_box(to, &p.weight, full, stage * kSlice, span.first * 64);
         }
     }
 

@@ -10,8 +10,14 @@ using emulator::Order;
 
 using Kernel = void (*)(const FoldedParams);
 
+// Tiles of gates; where some have 64 outputs less, those that have not, and those.
+struct Tiling {
+    uint32_t full = 0;
+    uint32_t narrow = 0;
+};
+
 // As linear/folded/mod.rs describes weights and rows.
-void run(Product& product, const Folded& folded, uint32_t groups, uint32_t tokens, Kernel kernel) {
+void run(Product& product, const Folded& folded, uint32_t groups, uint32_t tokens, Kernel kernel, Tiling tiling = {}) {
     const ProductCase& shape = product.shape;
     FoldedParams p{};
     static_cast<LinearSurroundings&>(p) = product.params();
@@ -23,18 +29,21 @@ void run(Product& product, const Folded& folded, uint32_t groups, uint32_t token
     p.units = folded.blocks;
     p.x_rows = product.x.elements.data();
     p.x_stride = product.x.stride;
-    p.stages = (shape.inputs + kUnitInputs - 1) / kUnitInputs;
     const uint32_t tile = 64 * groups;
-    emulator::Grid grid{(shape.outputs + tile - 1) / tile * shape.parts, 128 * (groups + 1), kWholeRoom, shape.order};
+    if (tiling.narrow == 0) tiling.full = (shape.outputs + tile - 1) / tile;
+    p.full_tiles = tiling.full;
+    p.stages = (shape.inputs + kUnitInputs - 1) / kUnitInputs;
+    const uint32_t blocks = (tiling.full + tiling.narrow) * shape.parts, warpgroups = std::max(groups, 2u) + 1;
+    emulator::Grid grid{blocks, 128 * warpgroups, kWholeRoom, shape.order};
     grid.cluster = shape.parts;
     grid.predecessor = product.come_late();
     emulator::launch(grid, [&] { kernel(p); });
 }
 
-void check(const ProductCase& shape, uint32_t groups, uint32_t tokens, const Kernel (&endings)[3]) {
+void check(const ProductCase& shape, uint32_t groups, uint32_t tokens, const Kernel (&endings)[3], Tiling tiling = {}) {
     Product product(shape);
     const Folded folded(product.weight.elements, shape.outputs, shape.inputs, shape.order);
-    run(product, folded, groups, tokens, endings[static_cast<int>(shape.ending)]);
+    run(product, folded, groups, tokens, endings[static_cast<int>(shape.ending)], tiling);
     product.check(words("folded %ux%u", groups, tokens).c_str());
 }
 
@@ -85,4 +94,17 @@ int main() {
     check({37, 224, 640, Order::kForward, kOnward, 2}, 3, 64, three_64);
     check({50, 384, 768, Order::kShuffled, kGated, 1, true, true}, 3, 64, three_64);
     check({64, 416, 256, Order::kBackward, kGated, 2, false, false, true}, 3, 64, three_64);
+    // Tiles of which some have 64 outputs less.
+    check({61, 512, 1536, Order::kShuffled, kGated, 1, true, true}, 3, 64, three_64, {2, 1});
+    check({33, 480, 384, Order::kForward, kGated, 1, false, true}, 3, 64, three_64, {1, 3});
+    check({12, 224, 640, Order::kBackward, kGated, 1, true}, 2, 16, two_16, {0, 4});
+    // Warpgroups that take turns: with every ending, rings that turn, a turn that one of them does not have.
+    for (const Order order : {Order::kForward, Order::kBackward, Order::kShuffled}) {
+        check({64, 64, 1664, order, kOnward, 1}, 1, 64, one_64);
+        check({64, 128, 2176, order, kOnward, 4, true}, 1, 64, one_64);
+        check({41, 96, 640, order, kGated, 1, true, true}, 1, 64, one_64);
+        check({64, 64, 1152, order, kGated, 2, false, true}, 1, 64, one_64);
+        check({64, 96, 1024, order, kResults, 8, true, true, false, true}, 1, 64, one_64);
+        check({5, 64, 2176, order, kGated, 1}, 1, 8, one_8);
+    }
 }

@@ -36,6 +36,7 @@ int main() {
     void (*const two_32[3])(const LinearParams) = TEAM(2, 32);
     void (*const three_64[3])(const LinearParams) = TEAM(3, 64);
     void (*const one_128[3])(const LinearParams) = TEAM(1, 128);
+    void (*const three_128[3])(const LinearParams) = TEAM(3, 128);
     // Parts of different sizes, rows that some blocks have none of, tiles that are not full, rings that turn.
     const ProductCase small[] = {
         {16, 128, 512, Order::kForward, kResults, 4, true},
@@ -54,4 +55,8 @@ int main() {
     check({64, 208, 128, Order::kForward, kGated, 1, false, false, true}, 3, 64, three_64);
     check({40, 192, 256, Order::kBackward, kGated, 2, false, true}, 3, 64, three_64);
     check({100, 64, 256, Order::kShuffled, kResults, 2, true, true}, 1, 128, one_128);
+    // Sums and those of others take most of the ring.
+    for (const Order order : {Order::kForward, Order::kBackward, Order::kShuffled}) {
+        check({128, 192, 1024, order, kResults, 8}, 3, 128, three_128);
+    }
 }

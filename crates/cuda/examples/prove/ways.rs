@@ -7,10 +7,12 @@ use tensor::DType;
 use crate::bench::{Matrix, distance, linear, sync, time, weight};
 
 /// Outputs and inputs of products that are only checked.
-const ODD: [(usize, usize); 5] = [
+const ODD: [(usize, usize); 6] = [
     (200, 136),
     (328, 1000),
     (1544, 72),
+    // with 128 rows, eight blocks share the inputs of 192 outputs
+    (2056, 1032),
     (4104, 8),
     (12_880, 136),
 ];

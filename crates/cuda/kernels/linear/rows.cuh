@@ -25,8 +25,9 @@ struct TileSums {
     // Blocks take turns with rows: this one ends every `parts`th from `part` on.
     uint32_t part;
     uint32_t parts;
-    // Floats from what one block sent to what the next one did.
+    // Floats from what one block sent to what the next one did, and from a row to the next.
     uint32_t apart;
+    uint32_t row_floats;
 
     // The row that is the so manieth of this block.
     __device__ __forceinline__ uint32_t row(uint32_t number) const { return number * parts + part; }
@@ -48,10 +49,9 @@ struct TileSums {
     }
 };
 
-// Of at most `kRows` rows, and so many threads. Rows of sums have a gap between them, so that they begin in different banks.
-template <int kOutputs, int kRows, int kThreads, Ending kEnding, int kGap = 4>
+// Of at most `kRows` rows, and so many threads.
+template <int kOutputs, int kRows, int kThreads, Ending kEnding>
 struct RowEnding {
-    static constexpr uint32_t kRow = kOutputs + kGap;
     static constexpr bool kGated = kEnding == Ending::kGated;
     static constexpr bool kOnward = kEnding == Ending::kOnward;
     static constexpr uint32_t kQuads = kGated ? kOutputs / 8 : kOutputs / 4;
@@ -138,7 +138,7 @@ private:
             is_mine[i] = is_there && rows[i] < p.rows;
 #pragma unroll
             for (uint32_t j = 0; j < kHeld; ++j) {
-                places[i * kHeld + j] = is_mine[i] ? (number + i * kStep) * kRow + output + j * 8 : 0;
+                places[i * kHeld + j] = is_mine[i] ? (number + i * kStep) * sums.row_floats + output + j * 8 : 0;
             }
         }
         float held[kPair * kHeld][4];

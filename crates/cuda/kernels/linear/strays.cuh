@@ -61,10 +61,10 @@ struct Strays {
     // Of x, that of the stray whose turn it is.
     float column[kHalves];
 
-    // Those that lie in some stages; each lane has one of its block's.
+    // Those that lie in every `step`th of some stages; each lane has one of its block's.
     __device__ __forceinline__ Strays(const bf16* from, uint32_t x_stride, uint32_t x_rows, uint2 stray, uint32_t begin,
-                                      uint32_t end)
-        : x(from), stride(x_stride), rows(x_rows), queue(stray, lies_in(stray, begin, end)) {
+                                      uint32_t end, uint32_t step)
+        : x(from), stride(x_stride), rows(x_rows), queue(stray, lies_in(stray, begin, end, step)) {
         ask();
     }
 
@@ -78,9 +78,9 @@ struct Strays {
     }
 
 private:
-    __device__ __forceinline__ static bool lies_in(uint2 stray, uint32_t begin, uint32_t end) {
+    __device__ __forceinline__ static bool lies_in(uint2 stray, uint32_t begin, uint32_t end, uint32_t step) {
         const uint32_t stage = (stray.x & 0xffff) / kUnitInputs;
-        return stage >= begin && stage < end;
+        return stage >= begin && stage < end && (stage - begin) % step == 0;
     }
 
     __device__ __forceinline__ void ask() {

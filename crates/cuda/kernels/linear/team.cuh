@@ -21,10 +21,22 @@ constexpr int kRowBytes = 128;
 constexpr int kFactorWarps = 3;
 constexpr int kMostStages = 24;
 
+// The outputs of a block, by sixty-fours.
+struct Span {
+    uint32_t first;
+    uint32_t count;
+};
+
 // What is alike where weights come as boxes: outputs that are not there are zeros, and nothing is asked for ahead.
 struct BoxedWeights {
     static constexpr int kGroupBytes = 64 * kRowBytes;
+    static constexpr int kTurnsOfOne = 1;
     struct Ahead {};
+
+    template <int kGroups, bool kGated, class Params>
+    static __device__ __forceinline__ Span span(const Params& p, uint32_t tile) {
+        return {tile * kGroups, kGroups};
+    }
 
     template <class Params>
     static __device__ __forceinline__ void expect(const Params& p) {
@@ -32,7 +44,7 @@ struct BoxedWeights {
     }
 
     template <int kGroups, bool kGated, class Params>
-    static __device__ __forceinline__ uint32_t bytes(const Params& p, uint32_t tile) {
+    static __device__ __forceinline__ uint32_t bytes(const Params& p, const Span& span) {
         return kGroups * kGroupBytes;
     }
 
@@ -40,9 +52,10 @@ struct BoxedWeights {
     static __device__ __forceinline__ void prepare(const Team& team, Ahead& ahead) {}
 };
 
-// `Kind` says what weights are: `Params`, `kInputs` of a stage and `kGroupBytes` of 64 outputs in it, `expect`, `fetch` and the
-// `bytes` it brings, `prepare`, for what no kernel of the step writes, and `multiply`; `kThreadsToRelease`, of which one says for
-// all that they are done with a stage, and `kMayBeSecond`, whether weights may be the second factor.
+// `Kind` says what weights are: `Params`, `kInputs` of a stage and `kGroupBytes` of 64 outputs in it, the `span` of a tile, `expect`,
+// `fetch` and the `bytes` it brings, `prepare`, for what no kernel of the step writes, and `multiply`; `kThreadsToRelease`, of which
+// one says for all that they are done with a stage, `kMayBeSecond`, whether weights may be the second factor, and `kTurnsOfOne`:
+// so many warpgroups take turns with the stages of a tile of 64 outputs.
 template <class Kind, int kGroups, int kTokens, Ending kEnding>
 struct TeamOf {
     using Params = typename Kind::Params;
@@ -54,7 +67,8 @@ struct TeamOf {
     static constexpr int kWeightBytes = (kGroups * Kind::kGroupBytes + 1023) / 1024 * 1024;
     static constexpr int kInputBytes = kTokens * Kind::kInputs * 2;
     static constexpr int kBytes = kWeightBytes + kInputBytes;
-    static constexpr int kConsumers = 128 * kGroups;
+    static constexpr int kTurns = kGroups == 1 ? Kind::kTurnsOfOne : 1;
+    static constexpr int kConsumers = 128 * kGroups * kTurns;
     static constexpr int kThreads = kConsumers + 128;
     // What barriers and factors take at most is left for them.
     static constexpr int kFit = (kWholeRoom - 1024) / kBytes;
@@ -63,7 +77,10 @@ struct TeamOf {
     using Sums = float[kTokens / 2];
     // Rows of x are the first factor: a thread has neighbouring outputs of two rows, and else one output of many rows.
     static constexpr bool kRowsFirst = Kind::kMayBeSecond && kTokens == 64;
-    using Rows = RowEnding<kOutputs, kTokens, kConsumers, kEnding, kRowsFirst ? 8 : 4>;
+    using Rows = RowEnding<kOutputs, kTokens, kConsumers, kEnding>;
+
+    // Floats between the sums of one block and the next, at most.
+    static constexpr int kShareGap = 16;
 
     struct Barriers {
         Barrier full[kStages];
@@ -75,9 +92,14 @@ struct TeamOf {
         alignas(8) float factors[kTokens];
     };
     static_assert(sizeof(Barriers) <= 1024, "fits");
-    static_assert(kTokens * Rows::kRow * 4 <= kStages * kBytes / 2, "sums take the place of stages, beside those of others");
-    // A stage is given back when the next one has come, and so many blocks at most share a tile.
-    static constexpr int kMostReceived = kTokens * Rows::kRow * 4 / 8 * 7;
+    // So many blocks at most share a tile.
+    static constexpr int kMostParts = 8;
+    static constexpr int kMostSums = (kTokens * (kOutputs + 8) + kMostParts * kShareGap) * 4;
+    static constexpr int kMostReceived = kMostSums / kMostParts * (kMostParts - 1);
+    // What warpgroups that took turns leave for the first one.
+    static constexpr int kLeft = (kTurns - 1) * kOutputs * kTokens * 4;
+    static_assert(kMostSums + kLeft + kMostReceived <= kStages * kBytes, "sums take the place of stages, beside those of others");
+    // A stage is given back when the next one has come.
     static_assert(kStages - (kMostReceived + kBytes - 1) / kBytes >= 2, "there is room for the next stage");
 
     const Params& p;
@@ -88,8 +110,8 @@ struct TeamOf {
     uint32_t parts;
     // A power of two: rows take turns with blocks.
     uint32_t shift;
-    uint32_t tile;
-    // Of the ring; behind them lie the sums of others.
+    Span span;
+    // Of the ring; at its end lie the sums of others.
     uint32_t stages;
     // Stages of inputs.
     uint32_t begin;
@@ -100,12 +122,17 @@ struct TeamOf {
         part = cluster_rank();
         parts = cluster_size();
         shift = 31 - __clz(parts);
-        tile = blockIdx.x / parts;
+        span = Kind::template span<kGroups, kGated>(p, blockIdx.x / parts);
         const Shares shares(p.stages, parts);
         begin = shares.begin(part);
         end = shares.begin(part + 1);
-        stages = kStages - (received_bytes() + kBytes - 1) / kBytes;
+        // Who takes turns has the same stages of the ring in each round: nobody may miss a phase of a barrier.
+        stages = (kStages - (received_bytes() + kBytes - 1) / kBytes) / kTurns * kTurns;
     }
+
+    // The thread among those that have one sum of each output, and which turn it takes.
+    static __device__ __forceinline__ uint32_t worker() { return kTurns == 1 ? threadIdx.x : threadIdx.x % (128 * kGroups); }
+    static __device__ __forceinline__ uint32_t turn() { return kTurns == 1 ? 0 : threadIdx.x / (128 * kGroups); }
 
     // Stages may be used again when all threads that multiply are done with them. What lanes of a warp have read of one was
     // multiplied by all of them together, and that was waited for, so one may say it for the others.
@@ -118,7 +145,7 @@ struct TeamOf {
 #pragma unroll 1
             for (int i = 0; i < kStages; ++i) {
                 barriers->full[i].init(1);
-                barriers->empty[i].init(kConsumers / Kind::kThreadsToRelease);
+                barriers->empty[i].init(128 * span.count / Kind::kThreadsToRelease);
             }
             barriers->found.init(kFactorWarps * kFinders);
             barriers->come.init(1);
@@ -149,20 +176,25 @@ struct TeamOf {
     }
 
 private:
-    // Sums of the rows that one block ends. They are put in the place of stages, block by block; what others send comes
-    // behind the stages.
-    __device__ __forceinline__ uint32_t share_floats() const { return (kTokens >> shift) * Rows::kRow; }
+    // Sums of the rows that one block ends. They are put in the place of stages, block by block; what others send comes to
+    // the end of the ring. Rows and shares have gaps between them, so that what a warp puts at once goes to different banks.
+    __device__ __forceinline__ uint32_t row_floats() const { return kOutputs + (kRowsFirst ? 8 : 4 + min(shift, 1u) * 4); }
+    __device__ __forceinline__ uint32_t share_floats() const { return (kTokens >> shift) * row_floats() + share_gap(); }
+    __device__ __forceinline__ uint32_t share_gap() const {
+        if (kRowsFirst) return shift == 0 ? 0 : shift == 1 ? 16 : 8;
+        return shift < 2 ? 0 : 32 >> shift;
+    }
     __device__ __forceinline__ uint32_t received_bytes() const { return (parts - 1) * share_floats() * 4; }
 
     __device__ __forceinline__ float* share(uint32_t to) const { return reinterpret_cast<float*>(ring) + to * share_floats(); }
     __device__ __forceinline__ float* received(uint32_t from, uint32_t to) const {
-        return reinterpret_cast<float*>(ring + stages * kBytes) + (from - (from > to)) * share_floats();
+        return reinterpret_cast<float*>(ring + kStages * kBytes - received_bytes()) + (from - (from > to)) * share_floats();
     }
 
     __device__ void fetch_weights(uint32_t slot, uint32_t stage) const {
         Barrier* full = &barriers->full[slot];
-        full->expect(Kind::template bytes<kGroups, kGated>(p, tile) + kInputBytes);
-        Kind::template fetch<kGroups, kGated>(p, ring + slot * kBytes, full, tile, stage);
+        full->expect(Kind::template bytes<kGroups, kGated>(p, span) + kInputBytes);
+        Kind::template fetch<kGroups, kGated>(p, ring + slot * kBytes, full, span, stage);
     }
 
     __device__ void fetch_x(uint32_t slot, uint32_t stage) const {
@@ -195,6 +227,24 @@ private:
         }
     }
 
+    // The first warpgroup gets what the others have summed, behind the place of sums; nobody reads stages any more.
+    __device__ __forceinline__ void add_turns(Sums& sums) const {
+        static_assert(kTurns <= 2, "one leaves sums, one takes them");
+        float4* left = reinterpret_cast<float4*>(ring + kMostSums) + worker();
+        meet(1, kConsumers);
+        if (turn() == 1) {
+#pragma unroll
+            for (int i = 0; i < kTokens / 2; i += 4) left[i * 32] = make_float4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]);
+        }
+        meet(1, kConsumers);
+        if (turn() == 1) return;
+#pragma unroll
+        for (int i = 0; i < kTokens / 2; i += 4) {
+            const float4 other = left[i * 32];
+            sums[i] += other.x, sums[i + 1] += other.y, sums[i + 2] += other.z, sums[i + 3] += other.w;
+        }
+    }
+
     // Sums are put by who ends their rows: of eight rows, blocks take turns, and a thread has sums of one, or of two.
     __device__ __forceinline__ void put(const Sums& sums) const {
         if constexpr (kRowsFirst) {
@@ -209,7 +259,7 @@ private:
 #pragma unroll
         for (uint32_t half = 0; half < 2; ++half) {
             const uint32_t token = threadIdx.x / 32 % 4 * 16 + half * 8 + lane / 4;
-            float* place = share(token & (parts - 1)) + (token >> shift) * Rows::kRow + output;
+            float* place = share(token & (parts - 1)) + (token >> shift) * row_floats() + output;
 #pragma unroll
             for (uint32_t i = 0; i < 8; ++i) {
                 *reinterpret_cast<float2*>(place + i * 8) = make_float2(sums[i * 4 + half * 2], sums[i * 4 + half * 2 + 1]);
@@ -218,11 +268,11 @@ private:
     }
 
     __device__ __forceinline__ void put_columns(const Sums& sums) const {
-        const uint32_t lane = threadIdx.x % 32, output = threadIdx.x / 32 * 16 + lane / 4, step = (8 >> shift) * Rows::kRow;
+        const uint32_t lane = threadIdx.x % 32, output = worker() / 32 * 16 + lane / 4, step = (8 >> shift) * row_floats();
 #pragma unroll
         for (int parity = 0; parity < 2; ++parity) {
             const uint32_t token = lane % 4 * 2 + parity;
-            float* place = share(token & (parts - 1)) + (token >> shift) * Rows::kRow + output;
+            float* place = share(token & (parts - 1)) + (token >> shift) * row_floats() + output;
 #pragma unroll
             for (int i = parity; i < kTokens / 2; i += 4, place += step) {
                 place[0] = sums[i];
@@ -254,7 +304,7 @@ private:
     // A thread has those of one result, of two neighbouring rows in eight. They change places with others of the warp, so that
     // it writes two neighbouring results.
     __device__ __forceinline__ void gate_columns(const Sums& sums) const {
-        const uint32_t lane = threadIdx.x % 32, width = p.outputs / 2, first = tile * (kOutputs / 2) + threadIdx.x / 32 * 8;
+        const uint32_t lane = threadIdx.x % 32, width = p.outputs / 2, first = span.first * 32 + worker() / 32 * 8;
         if (first >= width) return;
         float bias[2] = {};
         if (p.bias) {
@@ -279,7 +329,7 @@ private:
     // A thread has those of two neighbouring results, of two rows.
     __device__ __forceinline__ void gate_neighbours(const Sums& sums) const {
         const uint32_t lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane / 4;
-        const uint32_t first = (tile * kOutputs + threadIdx.x / 128 * 64) / 2 + lane % 4 * 2, width = p.outputs / 2;
+        const uint32_t first = (span.first + threadIdx.x / 128) * 32 + lane % 4 * 2, width = p.outputs / 2;
         float factors[2] = {1.0f, 1.0f};
         if (p.squares) {
             barriers->found.wait(0);
@@ -309,26 +359,31 @@ private:
 
     __device__ void consume() const {
         constexpr bool kEndsLayer = kEnding == Ending::kOnward;
+        if (worker() / 128 >= span.count) {
+            wait_for_predecessor();
+            return;
+        }
         Sums sums = {};
         typename Rows::Ahead ahead;
-        const Rows rows(p, tile * kOutputs);
-        const TileSums tile_sums{share(part), received(0, part), part, parts, share_floats()};
+        const Rows rows(p, span.first * 64);
+        const TileSums tile_sums{share(part), received(0, part), part, parts, share_floats(), row_floats()};
         rows.prepare(ahead);
         typename Kind::Ahead weights_ahead;
         Kind::prepare(*this, weights_ahead);
         wait_for_predecessor();
         if constexpr (kEndsLayer) rows.load_residuals(tile_sums, Rows::first_number(), ahead);
         Kind::multiply(*this, weights_ahead, sums);
+        if constexpr (kTurns > 1) add_turns(sums);
         if constexpr (kGated) {
             if (parts == 1) {
-                gate(sums);
+                if (turn() == 0) gate(sums);
                 return;
             }
         }
         if (parts > 1) wait_for_cluster();
         // Nothing is on its way any more, but other warpgroups may still read the stages.
-        meet(1, kConsumers);
-        put(sums);
+        if constexpr (kTurns == 1) meet(1, kConsumers);
+        if (turn() == 0) put(sums);
         publish_shared();
         meet(1, kConsumers);
         if (parts > 1) exchange();

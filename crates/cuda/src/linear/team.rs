@@ -42,8 +42,23 @@ impl Team {
         GROUP * self.groups
     }
 
-    fn blocks(self, outputs: usize) -> usize {
+    pub(super) fn blocks(self, outputs: usize) -> usize {
         outputs.div_ceil(self.outputs()) * self.parts
+    }
+
+    /// Tiles of folded gates on so many multiprocessors: where each has at most one and not all have one, some tiles have 64
+    /// outputs less, so that all have.
+    fn spread(self, outputs: usize, units: usize) -> Tiles {
+        let (all, groups) = (self.blocks(outputs), outputs.div_ceil(GROUP));
+        let least = units * (self.groups - 1);
+        if self.parts == 1 && all < units && groups > least && least > 0 {
+            Tiles {
+                full: groups - least,
+                all: units,
+            }
+        } else {
+            Tiles { full: all, all }
+        }
     }
 
     /// Stages of 64 outputs that the busiest multiprocessor goes through.
@@ -58,18 +73,25 @@ impl Team {
     }
 }
 
+/// Tiles of a product, and how many of them, the first ones, have all outputs of a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tiles {
+    pub(super) full: usize,
+    pub(super) all: usize,
+}
+
 /// Blocks that run at the same time, for each number of blocks of a cluster.
 ///
 /// Clusters do not cross certain groups of multiprocessors, which differ from one device to the next.
 struct AtOnce([usize; PARTS.len()]);
 
 impl AtOnce {
-    fn ask(function: Function, units: usize) -> Result<Self, DeviceError> {
+    fn ask(function: Function, units: usize, threads: usize) -> Result<Self, DeviceError> {
         let mut blocks = [units; _];
         for (blocks, cluster) in blocks.iter_mut().zip(PARTS).skip(1) {
             let grid = Grid {
                 blocks: (units / cluster * cluster, 1, 1),
-                threads: 4 * GROUP,
+                threads,
                 shared: WHOLE_ROOM,
             };
             *blocks = cluster * clusters_at_once(function, grid, cluster)?;
@@ -89,7 +111,15 @@ pub(super) struct Shapes<const COUNT: usize> {
     rows: [usize; COUNT],
     /// Inputs of a stage.
     stage: usize,
+    /// Warpgroups that take turns where tiles have 64 outputs.
+    turns_of_one: usize,
     at_once: AtOnce,
+}
+
+/// Threads of a block whose tile has so many outputs by sixty-fours.
+fn threads(groups: usize, turns_of_one: usize) -> usize {
+    let computing = if groups == 1 { turns_of_one } else { groups };
+    2 * GROUP * (computing + 1)
 }
 
 impl<const COUNT: usize> Shapes<COUNT> {
@@ -98,7 +128,7 @@ impl<const COUNT: usize> Shapes<COUNT> {
         (modules, units): (&Modules, usize),
         names: [&str; Ending::NAMES.len()],
         rows: [usize; COUNT],
-        stage: usize,
+        (stage, turns_of_one): (usize, usize),
     ) -> Result<Self, DeviceError> {
         let mut functions = [[[modules.find("linear_any")?; _]; _]; _];
         for (by_rows, name) in functions.iter_mut().zip(names) {
@@ -109,11 +139,12 @@ impl<const COUNT: usize> Shapes<COUNT> {
                 }
             }
         }
-        let at_once = AtOnce::ask(functions[0][0][0], units)?;
+        let at_once = AtOnce::ask(functions[0][0][0], units, threads(1, turns_of_one))?;
         Ok(Self {
             functions,
             rows,
             stage,
+            turns_of_one,
             at_once,
         })
     }
@@ -140,7 +171,12 @@ impl<const COUNT: usize> Shapes<COUNT> {
         fit.into_iter().filter(worth).collect()
     }
 
-    /// Enqueues a kernel for a weight of so many outputs.
+    /// How folded gates of so many outputs are shared out.
+    pub(super) fn spread(&self, team: Team, outputs: usize) -> Tiles {
+        team.spread(outputs, self.at_once.blocks(Team { parts: 1, ..team }))
+    }
+
+    /// Enqueues so many blocks of a kernel.
     ///
     /// # Safety
     /// `P` must be the kernel's parameter struct, and its addresses must be valid for what the kernel does.
@@ -148,12 +184,12 @@ impl<const COUNT: usize> Shapes<COUNT> {
         &self,
         context: &Context,
         team: Team,
-        (ending, outputs): (&Ending<'_>, usize),
+        (ending, blocks): (&Ending<'_>, usize),
         params: &P,
     ) -> Result<(), DeviceError> {
         let grid = Grid {
-            blocks: (team.blocks(outputs), 1, 1),
-            threads: 2 * GROUP * (team.groups + 1),
+            blocks: (blocks, 1, 1),
+            threads: threads(team.groups, self.turns_of_one),
             shared: WHOLE_ROOM,
         };
         let place = |list: &[usize], of| list.iter().position(|&known| known == of);
@@ -171,7 +207,7 @@ pub(super) struct Teams(Shapes<{ ROWS.len() }>);
 impl Teams {
     pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
         let stage = TensorMap::SLICE as usize;
-        Shapes::find((modules, units), Ending::NAMES, ROWS, stage).map(Self)
+        Shapes::find((modules, units), Ending::NAMES, ROWS, (stage, 1)).map(Self)
     }
 
     /// Ways to compute a product of so many rows.
@@ -201,8 +237,9 @@ impl Teams {
             x: product.row_boxes(team.rows)?,
             surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
         };
+        let blocks = team.blocks(outputs);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe { self.0.launch(context, team, (ending, outputs), &params) }
+        unsafe { self.0.launch(context, team, (ending, blocks), &params) }
     }
 }
 
@@ -229,4 +266,39 @@ fn weight_map(
         strides: &[stride],
         shape: &[slice, tile],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_are_shared_out_among_all_multiprocessors() {
+        let team = |groups, parts| Team {
+            groups,
+            rows: 64,
+            parts,
+        };
+        for (team, outputs, full, all) in [
+            // 16 tiles of 192 outputs and 116 of 128
+            (team(3, 1), 17_920, 16, 132),
+            (team(3, 1), 24_576, 120, 132),
+            // every multiprocessor has one, or more than one
+            (team(3, 1), 25_344, 132, 132),
+            (team(3, 1), 51_200, 267, 267),
+            // tiles of 128 would be as many as there are multiprocessors, or fewer
+            (team(3, 1), 16_896, 88, 88),
+            (team(2, 1), 8_512, 1, 132),
+            (team(1, 1), 8_000, 125, 125),
+            (team(3, 2), 11_520, 120, 120),
+        ] {
+            let tiles = team.spread(outputs, 132);
+            assert_eq!(tiles, Tiles { full, all }, "{team:?}, {outputs} outputs");
+            let groups = full * team.groups + (all - full) * (team.groups - 1);
+            assert!(
+                team.parts > 1 || groups >= outputs.div_ceil(GROUP),
+                "{team:?}, {outputs} outputs"
+            );
+        }
+    }
 }

@@ -152,8 +152,9 @@ impl Products {
             surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
         };
         let (context, kernels) = (&self.context, &self.float8.stream);
+        let blocks = team.blocks(outputs);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe { kernels.launch(context, team, (ending, outputs), &params) }
+        unsafe { kernels.launch(context, team, (ending, blocks), &params) }
     }
 
     pub(super) fn run_float8_any(

@@ -89,7 +89,7 @@ pub(crate) struct Float8Kernels {
 
 impl Float8Kernels {
     pub(crate) fn new(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
-        let stream = Shapes::find((modules, units), NAMES, ROWS, SEGMENT)?;
+        let stream = Shapes::find((modules, units), NAMES, ROWS, (SEGMENT, 1))?;
         Ok(Self {
             stream,
             any: modules.find("linear_float8_any")?,

@@ -30,6 +30,8 @@ const MOST_INPUTS: usize = 1 << 16;
 const UNITS_A_BLOCK: usize = 8;
 /// Rows of x that the compiled shapes take.
 const ROWS: [usize; 4] = [8, 16, 32, 64];
+/// Warpgroups that take turns with the stages of 64 outputs; kernels/linear_folded.cu has the same number.
+const TURNS_OF_ONE: usize = 2;
 /// How names of kernels begin, by ending.
 const NAMES: [&str; Ending::NAMES.len()] = [
     "linear_folded",
@@ -59,6 +61,7 @@ struct FoldedParams {
     units: u64,
     x_rows: u64,
     x_stride: u64,
+    full_tiles: u64,
     surroundings: Surroundings,
 }
 
@@ -145,7 +148,7 @@ impl Folds {
     pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
         Ok(Self {
             fold: modules.find("fold_weight")?,
-            shapes: Shapes::find((modules, units), NAMES, ROWS, UNIT_INPUTS)?,
+            shapes: Shapes::find((modules, units), NAMES, ROWS, (UNIT_INPUTS, TURNS_OF_ONE))?,
         })
     }
 
@@ -172,6 +175,12 @@ impl Folds {
         let outputs = ending.outputs(product);
         let stages = x.cols().div_ceil(UNIT_INPUTS);
         let places = Layout::new((outputs, x.cols())).at(folded);
+        let (blocks, full_tiles) = if ending.is_gated() {
+            let tiles = self.shapes.spread(team, outputs);
+            (tiles.all, tiles.full)
+        } else {
+            (team.blocks(outputs), 0)
+        };
         let params = FoldedParams {
             x: product.row_boxes(team.rows())?,
             weight: places.units,
@@ -180,14 +189,12 @@ impl Folds {
             units: (outputs / UNIT_ROWS) as u64,
             x_rows: x.address() as u64,
             x_stride: x.stride() as u64,
+            full_tiles: full_tiles as u64,
             surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
         };
         // SAFETY: the struct of the kernel; addresses and strides come from checked views, and the weight was folded in this
         // shape.
-        unsafe {
-            self.shapes
-                .launch(context, team, (ending, outputs), &params)
-        }
+        unsafe { self.shapes.launch(context, team, (ending, blocks), &params) }
     }
 }
 
