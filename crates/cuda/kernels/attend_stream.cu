@@ -5,9 +5,8 @@
 #include "attend/stream_consume.cuh"
 #include "attend/stream_produce.cuh"
 
-template <int kDim, int kColumns, typename Kv>
+template <typename Shape>
 __device__ void attend_stream(const StreamParams& p) {
-    using Shape = StreamShape<kDim, kColumns, Kv>;
     extern __shared__ __align__(1024) uint8_t shared[];
     const Shape shape(shared);
     const uint32_t worker = p.worker_of(blockIdx.x), head = blockIdx.x - worker * p.attend.kv_heads;
@@ -27,26 +26,29 @@ __device__ void attend_stream(const StreamParams& p) {
     const StreamStart start(p.plans[worker]);
     __syncthreads();
     if (threadIdx.x >= kComputing) {
-        StreamProducer<kDim, kColumns, Kv>(p, shape, head).run(start, worker);
+        StreamProducer<Shape>(p, shape, head).run(start, worker);
         wait_for_predecessor();
     } else {
-        StreamConsumer<kDim, kColumns, Kv>(p, shape, head).run(start);
+        StreamConsumer<Shape>(p, shape, head).run(start);
     }
 }
 
-#define ATTEND_STREAM(dim, columns, name, type)                                                               \
-    extern "C" __global__ void __launch_bounds__(kThreads, (StreamShape<dim, columns, type>::kBlocks))        \
-        attend_stream_##dim##_##columns##_##name(const __grid_constant__ StreamParams p) {                    \
-        attend_stream<dim, columns, type>(p);                                                                 \
+#define ATTEND_STREAM(name, ...)                                                             \
+    extern "C" __global__ void __launch_bounds__(kThreads, (StreamShape<__VA_ARGS__>::kBlocks)) \
+        attend_stream_##name(const __grid_constant__ StreamParams p) {                       \
+        attend_stream<StreamShape<__VA_ARGS__>>(p);                                          \
     }
 
-ATTEND_STREAM(64, 8, bf16, bf16)
-ATTEND_STREAM(64, 16, bf16, bf16)
-ATTEND_STREAM(128, 8, bf16, bf16)
-ATTEND_STREAM(128, 16, bf16, bf16)
-ATTEND_STREAM(256, 8, bf16, bf16)
-ATTEND_STREAM(256, 16, bf16, bf16)
-ATTEND_STREAM(128, 8, fp8, __nv_fp8_e4m3)
-ATTEND_STREAM(128, 16, fp8, __nv_fp8_e4m3)
-ATTEND_STREAM(256, 8, fp8, __nv_fp8_e4m3)
-ATTEND_STREAM(256, 16, fp8, __nv_fp8_e4m3)
+ATTEND_STREAM(64_8_bf16, 64, 8, bf16, false)
+ATTEND_STREAM(64_16_bf16, 64, 16, bf16, false)
+ATTEND_STREAM(128_8_bf16, 128, 8, bf16, false)
+ATTEND_STREAM(128_16_bf16, 128, 16, bf16, false)
+ATTEND_STREAM(256_8_bf16, 256, 8, bf16, false)
+ATTEND_STREAM(256_16_bf16, 256, 16, bf16, false)
+ATTEND_STREAM(128_8_fp8, 128, 8, __nv_fp8_e4m3, false)
+ATTEND_STREAM(128_16_fp8, 128, 16, __nv_fp8_e4m3, false)
+ATTEND_STREAM(256_8_fp8, 256, 8, __nv_fp8_e4m3, false)
+ATTEND_STREAM(256_16_fp8, 256, 16, __nv_fp8_e4m3, false)
+// Where there are no more blocks than multiprocessors.
+ATTEND_STREAM(128_8_bf16_alone, 128, 8, bf16, true)
+ATTEND_STREAM(128_16_bf16_alone, 128, 16, bf16, true)

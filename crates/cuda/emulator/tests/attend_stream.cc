@@ -123,6 +123,20 @@ double check_results(const StreamBatch& after) {
     return worst;
 }
 
+// The same bits however the work is shared: by so many workers, in whatever order, by the kernel of blocks alone or the other.
+void check_same(const StreamBatch& before, const StreamBatch& expected, uint32_t workers, Order order, bool alone) {
+    if (alone && !before.shape.has_kernel_alone()) return;
+    StreamBatch other = before;
+    other.shape.alone = alone;
+    other.run(workers, order);
+    const bool same = other.out == expected.out && other.keys == expected.keys && other.values == expected.values;
+    const std::string what = words("  by %u workers, order %d%s", workers, int(order), alone ? ", alone" : "");
+    report(what, same, same ? "the same bits" : "other bits");
+    for (uint32_t count : other.arrivals) {
+        if (count != 0) report(what, false, "leaves arrivals for the next one");
+    }
+}
+
 StreamBatch check(const BatchShape& shape) {
     const StreamBatch before(shape);
     StreamBatch after = before;
@@ -135,6 +149,7 @@ StreamBatch check(const BatchShape& shape) {
     }
     const bool right = stored < (shape.narrow ? kOfFloat8 : kOfBf16) && found < kOfSeveralBf16;
     report(name, right, words("errors at most %.1e, stored %.1e", found, stored));
+    check_same(before, after, shape.workers, shape.order, true);
     return before;
 }
 
@@ -145,11 +160,8 @@ void check_sharing(BatchShape shape) {
     alone.run(1);
     for (uint32_t workers : {2, 3, 5, 8}) {
         for (Order order : kOrders) {
-            StreamBatch shared = before;
-            shared.run(workers, order);
-            const bool same = shared.out == alone.out && shared.keys == alone.keys && shared.values == alone.values;
-            const std::string what = words("  by %u workers, order %d", workers, int(order));
-            report(what, same, same ? "the same bits" : "other bits");
+            check_same(before, alone, workers, order, false);
+            check_same(before, alone, workers, order, true);
         }
     }
 }
@@ -165,6 +177,9 @@ void check_fresh() {
         check({.lengths = {200, 1, 129}, .group = 20, .order = order});
     }
     check({.lengths = {1}});
+    // Rings of eight buffers turn with other units than those of six.
+    check({.lengths = {1536, 130, 700}, .group = 6, .page = 64, .alone = true});
+    check({.lengths = {300, 1, 129, 640}, .kv_heads = 2, .group = 12, .page = 64, .workers = 2, .order = Order::kShuffled, .alone = true});
     check({.lengths = {128, 128, 128}, .norms = Norms::kNone});
     check({.lengths = {1, 1, 1, 1, 1, 1, 1, 1, 1}, .kv_heads = 2, .workers = 4, .order = Order::kShuffled, .norms = Norms::kBf16});
     check({.lengths = {90, 2000, 3}, .group = 24, .page = 64, .order = Order::kBackward, .narrow = true, .norms = Norms::kNone});

@@ -4,9 +4,10 @@
 #include "stream_merge.cuh"
 #include "stream_tile.cuh"
 
-template <int kDim, int kColumns, typename Kv>
+template <typename Shape>
 struct StreamConsumer {
-    using Shape = StreamShape<kDim, kColumns, Kv>;
+    static constexpr int kDim = Shape::kDim;
+    static constexpr int kColumns = Shape::kColumns;
     using Tile = StreamTile<Shape>;
     static constexpr bool kNarrow = Shape::kNarrow;
     static constexpr int kGroups = Shape::kGroups;
@@ -23,9 +24,12 @@ struct StreamConsumer {
     const uint32_t warp = threadIdx.x / 32;
     const uint32_t lane = threadIdx.x % 32;
     RingPlace<Shape::kBuffers> at;
-    StreamFresh<kDim, kColumns, Kv> new_tokens;
+    StreamFresh<Shape> new_tokens;
     uint32_t query[kGroups][kSteps][2];
     Chunk chunk;
+    // What the chunks of the row so far have become, but for one that has ended and is still to be added.
+    Chunk result;
+    bool is_left = false;
 
     __device__ StreamConsumer(const StreamParams& params, const Shape& shared, uint32_t kv_head)
         : p(params), a(params.attend), shape(shared), head(kv_head), new_tokens(params, shared, kv_head) {}
@@ -38,8 +42,8 @@ struct StreamConsumer {
         const bool rotates = p.fresh.slots != nullptr;
         bool streams = plan.x < plan.y, shares = false, asks = rotates;
         if (rotates && streams) new_tokens.begin(plan.z, plan.w);
-        Chunk result;
         uint32_t number = 0, looked_at = 0;
+        result.clear();
 #pragma unroll 1
         for (;;) {
             RowName row;
@@ -49,11 +53,10 @@ struct StreamConsumer {
                 const Unit unit = shape.control->units[number++ % kUnitsKnown];
                 asks = rotates && unit.has(kOpensRow);
                 if (unit.has(kOpensRow)) open_row(unit);
-                if (unit.has(kBeginsChunk)) chunk.clear();
                 use_unit(unit);
                 row = {unit.first_token, unit.first_column, unit.used()};
                 streams = !unit.has(kIsLast);
-                const bool is_done = unit.has(kEndsChunk) && end_chunk(unit, result);
+                const bool is_done = unit.has(kEndsChunk) && end_chunk(unit);
                 shares |= unit.slot != kAlone;
                 if (!streams && shares) count();
                 if (!is_done) continue;
@@ -66,7 +69,7 @@ struct StreamConsumer {
                     .template add_up<Shape::kBuffers * Shape::kBuffer>(shared.chunks, added, shape.ring, result);
                 row = {shared.first_token, shared.first_column, shared.used};
             }
-            write(row, result);
+            write(row);
         }
         wait_for_predecessor();
         // The row behind the last one may have been asked for; its copies land in this block's memory.
@@ -80,19 +83,30 @@ private:
         uint32_t used;
     };
 
-    // Adds a chunk to its row, or puts it where the block finds it that adds up the row; true when the row is done.
-    __device__ bool end_chunk(const Unit& unit, Chunk& result) const {
+    // Adds a chunk to its row, or puts it where the block finds it that adds up the row; true when the row is done. What need
+    // not be added at once is left until there is something to wait for.
+    __device__ bool end_chunk(const Unit& unit) {
         const bool adds_up = unit.has(kAddsUp);
         if (!adds_up || unit.chunk == 0) result.clear();
+        is_left = adds_up && !unit.has(kEndsRow);
+        if (is_left) return false;
         result.add(chunk);
-        if (adds_up && !unit.has(kEndsRow)) return false;
         if (unit.slot == kAlone) return true;
         Partials(a, unit.slot, head).store(adds_up ? 0 : unit.chunk, result);
         return false;
     }
 
+    // Adds the chunk that was left, or nothing; without a branch, so that it is done beside products.
+    __device__ void add_left(bool begins) {
+        Chunk left = chunk;
+        left.keep(is_left);
+        result.add(left);
+        chunk.keep(!begins);
+        is_left = false;
+    }
+
     // Writes the result of a row. Two neighbours of one column meet in a lane, as they are or exchanged.
-    __device__ void write(const RowName& row, Chunk& result) const {
+    __device__ void write(const RowName& row) {
         if (a.sinks) {
             float sinks[kGroups][2];
 #pragma unroll
@@ -246,6 +260,7 @@ private:
         }
         float scores[kGroups][4];
         score(shared_address(buffer(keys.stage)), scores);
+        add_left(unit.has(kBeginsChunk));
         __syncwarp();
         release();
         release();
@@ -274,15 +289,26 @@ private:
         RingPlace<Shape::kBuffers> values = at;
 #pragma unroll 1
         for (uint32_t half = 0; half < kUnit; half += kHalf, values.advance()) {
+            const uint32_t begin = min(max(unit.begin(), half) - half, kHalf), end = min(max(unit.end(), half) - half, kHalf);
+            const bool is_new = fresh - half < kHalf;
+            if (begin == 0 && end == kHalf && !is_new) continue;
             wait_full(values);
             uint8_t* to = buffer(values.stage);
-#pragma unroll 1
-            for (uint32_t i = threadIdx.x; i < kHalf * Shape::kSlices * 8; i += kComputing) {
-                const uint32_t row = half + i / 8 % kHalf;
-                if (row < unit.begin() || row >= unit.end()) *reinterpret_cast<uint4*>(to + i * 16) = uint4{};
-            }
+            clear_rows(to, 0, begin);
+            clear_rows(to, end, kHalf);
             publish_shared();
-            if (warp == kWarps - 1 && fresh - half < kHalf) put_row(to, fresh - half, shape.control->value);
+            if (warp == kWarps - 1 && is_new) put_row(to, fresh - half, shape.control->value);
+        }
+    }
+
+    // Rows of a buffer lie side by side in each slice of it.
+    __device__ static void clear_rows(uint8_t* to, uint32_t begin, uint32_t end) {
+#pragma unroll 1
+        for (uint32_t slice = 0; slice < Shape::kSlices; ++slice, to += Shape::kSliceBytes) {
+#pragma unroll 1
+            for (uint32_t byte = begin * 128 + threadIdx.x * 16; byte < end * 128; byte += kComputing * 16) {
+                *reinterpret_cast<uint4*>(to + byte) = uint4{};
+            }
         }
     }
 
@@ -395,7 +421,8 @@ private:
     __device__ void mix(const float (&kept)[kGroups][2]) {
         constexpr uint32_t kOnes = kNarrow ? 0x3c003c00u : 0x3f803f80u;
         constexpr uint32_t kOne[4] = {kOnes, kOnes, kOnes, kOnes};
-        float totals[kGroups][4] = {};
+        // Of tiles with even numbers and of the others, so that no product waits for the one before.
+        float totals[2][kGroups][4] = {}, others[kMine][kGroups][4] = {};
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
 #pragma unroll
@@ -408,29 +435,33 @@ private:
 #pragma unroll
         for (int tile = 0; tile < kWarps; tile += 2) {
             constexpr int kEach = kWarps / 2;
-            if (tile % kEach == 0) wait_full(at);
-            const uint32_t values = shared_address(buffer(at.stage)) + tile % kEach * kTile * 128;
             uint2 weights[2][kGroups];
 #pragma unroll
             for (int which = 0; which < 2; ++which) {
 #pragma unroll
                 for (int group = 0; group < kGroups; ++group) {
                     weights[which][group] = shape.control->weights[group][tile + which][lane];
-                    Tile::multiply(totals[group], kOne, weights[which][group].x, weights[which][group].y);
                 }
             }
+            if (tile % kEach == 0) wait_full(at);
+            const uint32_t values = shared_address(buffer(at.stage)) + tile % kEach * kTile * 128;
             if (has_elements) {
 #pragma unroll
                 for (int mine = 0; mine < kMine; ++mine) {
                     uint32_t x[2][4];
                     Tile::load_values(values, warp * kMine + mine, x);
 #pragma unroll
-                    for (int which = 0; which < 2; ++which) {
-#pragma unroll
-                        for (int group = 0; group < kGroups; ++group) {
-                            Tile::multiply(chunk.sum[mine][group], x[which], weights[which][group].x, weights[which][group].y);
-                        }
+                    for (int group = 0; group < kGroups; ++group) {
+                        Tile::multiply(chunk.sum[mine][group], x[0], weights[0][group].x, weights[0][group].y);
+                        Tile::multiply(others[mine][group], x[1], weights[1][group].x, weights[1][group].y);
                     }
+                }
+            }
+#pragma unroll
+            for (int which = 0; which < 2; ++which) {
+#pragma unroll
+                for (int group = 0; group < kGroups; ++group) {
+                    Tile::multiply(totals[which][group], kOne, weights[which][group].x, weights[which][group].y);
                 }
             }
             if (tile % kEach == kEach - 2) {
@@ -441,7 +472,15 @@ private:
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
 #pragma unroll
-            for (int i = 0; i < 2; ++i) chunk.total[group][i] = chunk.total[group][i] * kept[group][i] + totals[group][i];
+            for (int i = 0; i < 2; ++i) {
+                const float total = totals[0][group][i] + totals[1][group][i];
+                chunk.total[group][i] = chunk.total[group][i] * kept[group][i] + total;
+            }
+#pragma unroll
+            for (int mine = 0; mine < kMine; ++mine) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) chunk.sum[mine][group][i] += others[mine][group][i];
+            }
         }
     }
 };

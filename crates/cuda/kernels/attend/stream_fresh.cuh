@@ -6,9 +6,11 @@
 #include "../common/order.cuh"
 #include "stream.cuh"
 
-template <int kDim, int kColumns, typename Kv>
+template <typename Shape>
 struct StreamFresh {
-    using Shape = StreamShape<kDim, kColumns, Kv>;
+    using Kv = typename Shape::Kv;
+    static constexpr int kDim = Shape::kDim;
+    static constexpr int kColumns = Shape::kColumns;
     using Head = EvenHead<kDim / 32>;
     static constexpr int kKeyWarp = kWarps - 1, kValueWarp = kWarps - 2, kAngleWarp = kWarps - 3;
 

@@ -30,6 +30,23 @@ struct Result {
         }
     }
 
+    // As it is, or cleared.
+    __device__ void keep(bool as_it_is) {
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                max[group][i] = as_it_is ? max[group][i] : kLowest;
+                total[group][i] = as_it_is ? total[group][i] : 0.0f;
+            }
+#pragma unroll
+            for (int mine = 0; mine < kMine; ++mine) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) sum[mine][group][i] = as_it_is ? sum[mine][group][i] : 0.0f;
+            }
+        }
+    }
+
     __device__ void add(const Result& other) {
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {

@@ -3,9 +3,9 @@
 #include "../common/order.cuh"
 #include "stream.cuh"
 
-template <int kDim, int kColumns, typename Kv>
+template <typename Shape>
 struct StreamProducer {
-    using Shape = StreamShape<kDim, kColumns, Kv>;
+    static constexpr int kColumns = Shape::kColumns;
     const StreamParams& p;
     const AttendParams& a;
     const Shape& shape;

@@ -80,8 +80,10 @@ impl Products {
         ending: &Ending<'_>,
     ) -> Result<(), DeviceError> {
         match fusable {
-            Fusable::Plain(weight, variant) => {
+            Fusable::Plain(weight, timed) => {
                 let how = (norm, ending);
+                let short = self.stream.short(product).filter(|_| !ending.is_gated());
+                let variant = short.unwrap_or(timed);
                 self.stream
                     .run(&self.context, variant, product, weight, how)
             }

@@ -148,6 +148,13 @@ impl Stream {
         self.variants_for_few(outputs).map(Variant::Few).collect()
     }
 
+    /// The way for a product that is short.
+    pub(super) fn short(&self, product: &Product<'_>) -> Option<Variant> {
+        let shape = (product.out.cols(), product.x.cols());
+        let team = self.teams.short(product.x.rows(), shape);
+        team.map(Variant::Team)
+    }
+
     /// Those that read the weight folded.
     pub(super) fn folded_variants(&self, product: &Product<'_>) -> Vec<Variant> {
         let teams = self.folds.variants(product);

@@ -21,6 +21,14 @@ const ROWS: [usize; 4] = [16, 32, 64, 128];
 const PARTS: [usize; 4] = [1, 2, 4, 8];
 /// Shapes that keep the busiest multiprocessor busy for at most so many times as long as the best are tried.
 const TRIED: (usize, usize) = (4, 3);
+/// How products of weights of at most so many bytes are computed with 33 to 64 rows. They are so short that it counts how soon their
+/// rows come and how many multiprocessors the kernel behind finds free, which timing them by themselves does not show.
+const SHORT: Team = Team {
+    groups: 2,
+    rows: 64,
+    parts: 4,
+};
+const SHORT_BYTES: usize = 8 << 20;
 /// One compiled kernel and how its blocks work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Team {
@@ -65,6 +73,14 @@ impl Team {
     fn work(self, outputs: usize, stages: usize, at_once: &AtOnce) -> usize {
         let turns = self.blocks(outputs).div_ceil(at_once.blocks(self).max(1));
         turns * self.groups * stages.div_ceil(self.parts)
+    }
+
+    /// Whether it is for a short product of so many rows.
+    fn is_for(self, rows: usize, (outputs, inputs): (usize, usize), at_once: &AtOnce) -> bool {
+        let stages = inputs.div_ceil(TensorMap::SLICE as usize);
+        (self.rows / 2 + 1..=self.rows).contains(&rows)
+            && 2 * outputs * inputs <= SHORT_BYTES
+            && self.fits(outputs, stages, at_once)
     }
 
     fn fits(self, outputs: usize, stages: usize, at_once: &AtOnce) -> bool {
@@ -215,6 +231,11 @@ impl Teams {
         self.0.variants(rows, shape)
     }
 
+    /// The way for a product that is short, `[outputs, inputs]`.
+    pub(super) fn short(&self, rows: usize, shape: (usize, usize)) -> Option<Team> {
+        SHORT.is_for(rows, shape, &self.0.at_once).then_some(SHORT)
+    }
+
     /// Enqueues a product; rows of `x` are made of 16-byte pieces.
     pub(super) fn run(
         &self,
@@ -271,6 +292,29 @@ fn weight_map(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_products_are_those_of_small_weights_with_tens_of_rows() {
+        // as an H200 has them
+        let at_once = AtOnce([132, 132, 120, 120]);
+        for (rows, shape, expected) in [
+            (64, (1536, 1536), true),
+            (33, (2048, 1536), true),
+            (32, (1536, 1536), false),
+            (65, (1536, 1536), false),
+            (64, (2048, 2048), true),
+            (64, (2112, 2048), false),
+            // more clusters than run at once
+            (64, (4096, 1024), false),
+            (64, (1536, 192), false),
+        ] {
+            assert_eq!(
+                SHORT.is_for(rows, shape, &at_once),
+                expected,
+                "{rows} rows, {shape:?}"
+            );
+        }
+    }
 
     #[test]
     fn gates_are_shared_out_among_all_multiprocessors() {

@@ -30,24 +30,44 @@ const THREADS: usize = 288;
 /// What the kernel multiplies with instead of dividing: so much by the divisor. It is right for numbers below this by the
 /// divisor.
 const ONE: usize = 1 << 31;
+/// The size of heads that kernels for blocks alone are compiled for.
+const ALONE_DIM: usize = 128;
 /// The largest buffer of keys or values of which two blocks a multiprocessor have enough.
 const HALF_BUFFER: usize = 16 << 10;
 
-/// The kernels, by size of heads, columns, and whether keys and values are narrow.
-pub(super) struct Streams([[[Function; 2]; 2]; 3]);
+/// The kernels.
+pub(super) struct Streams {
+    /// By size of heads, columns, and whether keys and values are narrow.
+    any: [[[Function; 2]; 2]; 3],
+    /// By columns: for blocks that have a multiprocessor each, where others would have half of one.
+    alone: [Function; 2],
+}
 
 impl Streams {
     pub(super) fn find(modules: &Modules) -> Result<Self, DeviceError> {
+        let find = |name: &str| modules.find_with_shared(name, WHOLE_ROOM);
         let one = |dim: usize, columns: usize, narrow: bool| {
             // Small heads of bytes take the room of larger ones.
             let dim = if narrow { dim.max(DIMS[1]) } else { dim };
             let kv = if narrow { "fp8" } else { "bf16" };
-            let name = format!("attend_stream_{dim}_{columns}_{kv}");
-            modules.find_with_shared(&name, WHOLE_ROOM)
+            find(&format!("attend_stream_{dim}_{columns}_{kv}"))
         };
         let both = |dim, columns| Ok([one(dim, columns, false)?, one(dim, columns, true)?]);
         let all = |dim| Ok([both(dim, COLUMNS[0])?, both(dim, COLUMNS[1])?]);
-        Ok(Self([all(DIMS[0])?, all(DIMS[1])?, all(DIMS[2])?]))
+        let alone = |columns| find(&format!("attend_stream_{ALONE_DIM}_{columns}_bf16_alone"));
+        Ok(Self {
+            any: [all(DIMS[0])?, all(DIMS[1])?, all(DIMS[2])?],
+            alone: [alone(COLUMNS[0])?, alone(COLUMNS[1])?],
+        })
+    }
+
+    /// That of a shape, whose blocks may have a multiprocessor each.
+    fn of(&self, shape: &Shape, alone: bool) -> Function {
+        if alone && shape.dim == ALONE_DIM && !shape.narrow {
+            self.alone[shape.column_index]
+        } else {
+            self.any[shape.dim_index][shape.column_index][usize::from(shape.narrow)]
+        }
     }
 }
 
@@ -145,7 +165,6 @@ impl CudaDevice {
             by_group: ONE.div_ceil(heads.group()) as u32,
             by_heads: ONE.div_ceil(heads.kv) as u32,
         };
-        let Streams(functions) = &self.attention.streams;
         let blocks = params.workers as usize * heads.kv;
         // Blocks that all run at once do not share a multiprocessor while another has none.
         let spread = blocks <= self.attention.units || !halves(shape.dim, shape.narrow);
@@ -154,7 +173,7 @@ impl CudaDevice {
             threads: THREADS,
             shared: if spread { WHOLE_ROOM } else { HALF_ROOM },
         };
-        let function = functions[shape.dim_index][shape.column_index][usize::from(shape.narrow)];
+        let function = self.attention.streams.of(shape, spread);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(&self.context, function, grid, &stream) }
     }
