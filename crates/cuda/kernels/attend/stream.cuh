@@ -112,8 +112,8 @@ struct SharedRow {
     uint32_t slot;
 };
 
-// `kAlone`: the block has its multiprocessor for itself.
-template <int kHeadDim, int kQueryColumns, typename CacheElement, bool kAlone>
+// `kSingle`: the block has its multiprocessor for itself.
+template <int kHeadDim, int kQueryColumns, typename CacheElement, bool kSingle>
 struct StreamShape {
     using Kv = CacheElement;
     static constexpr int kDim = kHeadDim;
@@ -126,10 +126,10 @@ struct StreamShape {
     static constexpr int kSliceBytes = kHalf * 128;
     static constexpr int kBuffer = kSlices * kSliceBytes;
     // Two blocks a multiprocessor, one for the widest heads.
-    static constexpr int kBlocks = kBuffer <= 16384 && !kAlone ? 2 : 1;
+    static constexpr int kBlocks = kBuffer <= 16384 && !kSingle ? 2 : 1;
     static constexpr int kRoom = kBlocks == 2 ? kHalfRoom : kWholeRoom;
     // More under way than two units of a block alone make the others wait.
-    static constexpr int kMostBuffers = kAlone ? 8 : 12;
+    static constexpr int kMostBuffers = kSingle ? 8 : 12;
     // The largest one has no room for weights of norms beside a ring of six buffers.
     static constexpr bool kKeepsNorms = kBlocks == 1 || kDim * kColumns <= 2048;
 
