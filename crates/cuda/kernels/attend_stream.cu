@@ -33,22 +33,22 @@ __device__ void attend_stream(const StreamParams& p) {
     }
 }
 
-#define ATTEND_STREAM(name, ...)                                                             \
-    extern "C" __global__ void __launch_bounds__(kThreads, (StreamShape<__VA_ARGS__>::kBlocks)) \
-        attend_stream_##name(const __grid_constant__ StreamParams p) {                       \
-        attend_stream<StreamShape<__VA_ARGS__>>(p);                                          \
+#define ATTEND_STREAM(dim, columns, name, type, single)                                                       \
+    extern "C" __global__ void __launch_bounds__(kThreads, (StreamShape<dim, columns, type, single>::kBlocks)) \
+        attend_stream_##dim##_##columns##_##name(const __grid_constant__ StreamParams p) {                    \
+        attend_stream<StreamShape<dim, columns, type, single>>(p);                                            \
     }
 
-ATTEND_STREAM(64_8_bf16, 64, 8, bf16, false)
-ATTEND_STREAM(64_16_bf16, 64, 16, bf16, false)
-ATTEND_STREAM(128_8_bf16, 128, 8, bf16, false)
-ATTEND_STREAM(128_16_bf16, 128, 16, bf16, false)
-ATTEND_STREAM(256_8_bf16, 256, 8, bf16, false)
-ATTEND_STREAM(256_16_bf16, 256, 16, bf16, false)
-ATTEND_STREAM(128_8_fp8, 128, 8, __nv_fp8_e4m3, false)
-ATTEND_STREAM(128_16_fp8, 128, 16, __nv_fp8_e4m3, false)
-ATTEND_STREAM(256_8_fp8, 256, 8, __nv_fp8_e4m3, false)
-ATTEND_STREAM(256_16_fp8, 256, 16, __nv_fp8_e4m3, false)
+ATTEND_STREAM(64, 8, bf16, bf16, false)
+ATTEND_STREAM(64, 16, bf16, bf16, false)
+ATTEND_STREAM(128, 8, bf16, bf16, false)
+ATTEND_STREAM(128, 16, bf16, bf16, false)
+ATTEND_STREAM(256, 8, bf16, bf16, false)
+ATTEND_STREAM(256, 16, bf16, bf16, false)
+ATTEND_STREAM(128, 8, fp8, __nv_fp8_e4m3, false)
+ATTEND_STREAM(128, 16, fp8, __nv_fp8_e4m3, false)
+ATTEND_STREAM(256, 8, fp8, __nv_fp8_e4m3, false)
+ATTEND_STREAM(256, 16, fp8, __nv_fp8_e4m3, false)
 // Where there are no more blocks than multiprocessors.
-ATTEND_STREAM(128_8_bf16_alone, 128, 8, bf16, true)
-ATTEND_STREAM(128_16_bf16_alone, 128, 16, bf16, true)
+ATTEND_STREAM(128, 8, bf16_alone, bf16, true)
+ATTEND_STREAM(128, 16, bf16_alone, bf16, true)

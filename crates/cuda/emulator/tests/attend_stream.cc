@@ -123,18 +123,21 @@ double check_results(const StreamBatch& after) {
     return worst;
 }
 
+void check_arrivals(const std::string& name, const StreamBatch& after) {
+    for (uint32_t count : after.arrivals) {
+        if (count != 0) report(name, false, "leaves arrivals for the next one");
+    }
+}
+
 // The same bits however the work is shared: by so many workers, in whatever order, by the kernel of blocks alone or the other.
 void check_same(const StreamBatch& before, const StreamBatch& expected, uint32_t workers, Order order, bool alone) {
     if (alone && !before.shape.has_kernel_alone()) return;
     StreamBatch other = before;
-    other.shape.alone = alone;
-    other.run(workers, order);
+    other.run(workers, order, alone);
     const bool same = other.out == expected.out && other.keys == expected.keys && other.values == expected.values;
     const std::string what = words("  by %u workers, order %d%s", workers, int(order), alone ? ", alone" : "");
     report(what, same, same ? "the same bits" : "other bits");
-    for (uint32_t count : other.arrivals) {
-        if (count != 0) report(what, false, "leaves arrivals for the next one");
-    }
+    check_arrivals(what, other);
 }
 
 StreamBatch check(const BatchShape& shape) {
@@ -144,9 +147,7 @@ StreamBatch check(const BatchShape& shape) {
     const std::string name = shape.name();
     const double stored = check_stored(before, after), found = check_results(after);
     if (!after.out.has_clean_gaps()) report(name, false, "writes behind rows");
-    for (uint32_t count : after.arrivals) {
-        if (count != 0) report(name, false, "leaves arrivals for the next one");
-    }
+    check_arrivals(name, after);
     const bool right = stored < (shape.narrow ? kOfFloat8 : kOfBf16) && found < kOfSeveralBf16;
     report(name, right, words("errors at most %.1e, stored %.1e", found, stored));
     check_same(before, after, shape.workers, shape.order, true);
@@ -178,8 +179,8 @@ void check_fresh() {
     }
     check({.lengths = {1}});
     // Rings of eight buffers turn with other units than those of six.
-    check({.lengths = {1536, 130, 700}, .group = 6, .page = 64, .alone = true});
-    check({.lengths = {300, 1, 129, 640}, .kv_heads = 2, .group = 12, .page = 64, .workers = 2, .order = Order::kShuffled, .alone = true});
+    check({.lengths = {1536, 130, 700}, .group = 6, .page = 64});
+    check({.lengths = {300, 1, 129, 640}, .kv_heads = 2, .group = 12, .page = 64, .workers = 2, .order = Order::kShuffled});
     check({.lengths = {128, 128, 128}, .norms = Norms::kNone});
     check({.lengths = {1, 1, 1, 1, 1, 1, 1, 1, 1}, .kv_heads = 2, .workers = 4, .order = Order::kShuffled, .norms = Norms::kBf16});
     check({.lengths = {90, 2000, 3}, .group = 24, .page = 64, .order = Order::kBackward, .narrow = true, .norms = Norms::kNone});

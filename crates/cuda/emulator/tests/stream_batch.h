@@ -30,8 +30,6 @@ struct BatchShape {
     // Sequences with more new tokens are not for this kernel, nor is the one that lives elsewhere.
     uint32_t few = UINT32_MAX;
     int elsewhere = -1;
-    // Blocks have a multiprocessor each.
-    bool alone = false;
 
     bool rotates() const { return stored.empty(); }
     int rows() const { return lengths.size(); }
@@ -50,10 +48,9 @@ struct BatchShape {
         std::string all;
         for (int row = 0; row < rows() && row < 4; ++row) all += words(row == 0 ? "%d" : ", %d", lengths[row]);
         if (rows() > 4) all += words(" and %d more", rows() - 4);
-        return words("%s of %d: lengths %s, %d x %d heads, pages of %d, %u workers, order %d%s%s%s%s%s", narrow ? "bytes" : "bf16",
+        return words("%s of %d: lengths %s, %d x %d heads, pages of %d, %u workers, order %d%s%s%s%s", narrow ? "bytes" : "bf16",
                      dim, all.c_str(), kv_heads, group, page, workers, int(order), rotates() ? "" : ", stored",
-                     window == UINT32_MAX ? "" : ", window", sinks ? ", sinks" : "", soft_cap > 0 ? ", cap" : "",
-                     alone ? ", alone" : "");
+                     window == UINT32_MAX ? "" : ", window", sinks ? ", sinks" : "", soft_cap > 0 ? ", cap" : "");
     }
 };
 
@@ -74,7 +71,7 @@ struct StreamBatch {
     // Positions that heads are rotated by. Where a token stands is none of them: the kernel must not take one for the other.
     static constexpr int kAngles = 40;
 
-    BatchShape shape;
+    const BatchShape shape;
     // Queries of new tokens and, where nobody has stored them, keys and values.
     Matrix given;
     Cache keys, values;
@@ -107,7 +104,8 @@ struct StreamBatch {
 
     void run() { run(shape.workers, shape.order); }
 
-    void run(uint32_t workers, emulator::Order order = emulator::Order::kForward) {
+    // Alone: blocks have a multiprocessor each.
+    void run(uint32_t workers, emulator::Order order = emulator::Order::kForward, bool alone = false) {
         StreamParams params = tell();
         params.attend.workers = workers;
         const size_t shares = size_t(workers) * shape.kv_heads;
@@ -119,7 +117,7 @@ struct StreamBatch {
         params.attend.partial_scales = partial_scales.data();
         params.attend.arrivals = arrivals.data();
         plan(params, order);
-        const bool halves = 64 * shape.kernel_dim() * keys.element <= 16384 && !shape.alone;
+        const bool halves = 64 * shape.kernel_dim() * keys.element <= 16384 && !alone;
         const uint32_t room = halves ? kHalfRoom : kWholeRoom;
         const StreamBatch complete = *this;
         take_back();
@@ -129,7 +127,7 @@ struct StreamBatch {
             std::copy(complete.values.bytes.begin(), complete.values.bytes.end(), values.bytes.begin());
             std::copy(complete.out.elements.begin(), complete.out.elements.end(), out.elements.begin());
         };
-        emulator::launch({uint32_t(shares), kThreads, room, order, before}, [&] { kernel()(params); });
+        emulator::launch({uint32_t(shares), kThreads, room, order, before}, [&] { kernel(alone)(params); });
     }
 
     // Plans of the step before are there until the kernel before has ended, and homes are not.
@@ -219,13 +217,12 @@ private:
 
     using Kernel = void (*)(StreamParams);
 
-    static Kernel of_a_block_alone(bool many) { return many ? attend_stream_128_16_bf16_alone : attend_stream_128_8_bf16_alone; }
-
-    Kernel kernel() const {
+    Kernel kernel(bool alone) const {
         const bool many = shape.columns() == 16;
+        if (alone) return many ? attend_stream_128_16_bf16_alone : attend_stream_128_8_bf16_alone;
         switch (shape.kernel_dim() + shape.narrow) {
             case 64: return many ? attend_stream_64_16_bf16 : attend_stream_64_8_bf16;
-            case 128: return shape.alone ? of_a_block_alone(many) : many ? attend_stream_128_16_bf16 : attend_stream_128_8_bf16;
+            case 128: return many ? attend_stream_128_16_bf16 : attend_stream_128_8_bf16;
             case 129: return many ? attend_stream_128_16_fp8 : attend_stream_128_8_fp8;
             case 256: return many ? attend_stream_256_16_bf16 : attend_stream_256_8_bf16;
             default: return many ? attend_stream_256_16_fp8 : attend_stream_256_8_fp8;

@@ -128,7 +128,7 @@ struct StreamShape {
     // Two blocks a multiprocessor, one for the widest heads.
     static constexpr int kBlocks = kBuffer <= 16384 && !kSingle ? 2 : 1;
     static constexpr int kRoom = kBlocks == 2 ? kHalfRoom : kWholeRoom;
-    // More under way than two units of a block alone make the others wait.
+    // A block that has room for more is not faster with more than two units (docs/performance.md).
     static constexpr int kMostBuffers = kSingle ? 8 : 12;
     // The largest one has no room for weights of norms beside a ring of six buffers.
     static constexpr bool kKeepsNorms = kBlocks == 1 || kDim * kColumns <= 2048;

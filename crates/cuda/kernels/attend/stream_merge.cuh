@@ -14,21 +14,7 @@ struct Result {
     float total[kGroups][2];
     float sum[kMine][kGroups][4];
 
-    __device__ void clear() {
-#pragma unroll
-        for (int group = 0; group < kGroups; ++group) {
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                max[group][i] = kLowest;
-                total[group][i] = 0.0f;
-            }
-#pragma unroll
-            for (int mine = 0; mine < kMine; ++mine) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) sum[mine][group][i] = 0.0f;
-            }
-        }
-    }
+    __device__ void clear() { keep(false); }
 
     // As it is, or cleared.
     __device__ void keep(bool as_it_is) {

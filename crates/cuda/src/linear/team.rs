@@ -75,14 +75,6 @@ impl Team {
         turns * self.groups * stages.div_ceil(self.parts)
     }
 
-    /// Whether it is for a short product of so many rows.
-    fn is_for(self, rows: usize, (outputs, inputs): (usize, usize), at_once: &AtOnce) -> bool {
-        let stages = inputs.div_ceil(TensorMap::SLICE as usize);
-        (self.rows / 2 + 1..=self.rows).contains(&rows)
-            && 2 * outputs * inputs <= SHORT_BYTES
-            && self.fits(outputs, stages, at_once)
-    }
-
     fn fits(self, outputs: usize, stages: usize, at_once: &AtOnce) -> bool {
         let alone = self.parts == 1;
         self.parts <= stages && (alone || self.blocks(outputs) <= at_once.blocks(self))
@@ -233,7 +225,7 @@ impl Teams {
 
     /// The way for a product that is short, `[outputs, inputs]`.
     pub(super) fn short(&self, rows: usize, shape: (usize, usize)) -> Option<Team> {
-        SHORT.is_for(rows, shape, &self.0.at_once).then_some(SHORT)
+        is_short(rows, shape, &self.0.at_once).then_some(SHORT)
     }
 
     /// Enqueues a product; rows of `x` are made of 16-byte pieces.
@@ -262,6 +254,14 @@ impl Teams {
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { self.0.launch(context, team, (ending, blocks), &params) }
     }
+}
+
+/// Whether a product of so many rows, `[outputs, inputs]`, is one for [`SHORT`].
+fn is_short(rows: usize, (outputs, inputs): (usize, usize), at_once: &AtOnce) -> bool {
+    let stages = inputs.div_ceil(TensorMap::SLICE as usize);
+    (SHORT.rows / 2 + 1..=SHORT.rows).contains(&rows)
+        && 2 * outputs * inputs <= SHORT_BYTES
+        && SHORT.fits(outputs, stages, at_once)
 }
 
 /// Boxes of a tile's outputs; of gates and their factors, eight of each in turn.
@@ -309,7 +309,7 @@ mod tests {
             (64, (1536, 192), false),
         ] {
             assert_eq!(
-                SHORT.is_for(rows, shape, &at_once),
+                is_short(rows, shape, &at_once),
                 expected,
                 "{rows} rows, {shape:?}"
             );
