@@ -148,3 +148,14 @@ TEAM_KERNELS(FoldedWeights, 8, linear_folded, linear_folded_gated, linear_folded
 TEAM_KERNELS(FoldedWeights, 16, linear_folded, linear_folded_gated, linear_folded_onward)
 TEAM_KERNELS(FoldedWeights, 32, linear_folded, linear_folded_gated, linear_folded_onward)
 TEAM_KERNELS(FoldedWeights, 64, linear_folded, linear_folded_gated, linear_folded_onward)
+
+// Heads of which only the largest results count.
+#define LARGEST_KERNELS(tokens)                                                \
+    TEAM_KERNEL(FoldedWeights, 1, tokens, linear_folded_largest, kLargest)     \
+    TEAM_KERNEL(FoldedWeights, 2, tokens, linear_folded_largest, kLargest)     \
+    TEAM_KERNEL(FoldedWeights, 3, tokens, linear_folded_largest, kLargest)
+
+LARGEST_KERNELS(8)
+LARGEST_KERNELS(16)
+LARGEST_KERNELS(32)
+LARGEST_KERNELS(64)

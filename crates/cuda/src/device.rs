@@ -9,9 +9,9 @@ use ops::op::{CountTokens, ResolveTokens, UpdatePages};
 use ops::{
     AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, Form, GatedActivation,
     GatedLinear, GatherRows, Graph, HostValues, HostWeight, InventedWeight, Kernels, LateLinear,
-    Linear, LinearAddNorm, LogProbs, NoTracer, NormState, OpError, PackedLinear, Penalise,
-    Readback, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer, Weight,
-    WeightFormat, WeightStream,
+    Linear, LinearAddNorm, LinearLargest, LogProbs, NoTracer, NormState, OpError, PackedLinear,
+    Penalise, Readback, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer,
+    Weight, WeightFormat, WeightStream,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
@@ -464,6 +464,11 @@ impl Kernels for CudaDevice {
     fn linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
         op.check()?;
         self.run_linear_add_norm(op)
+    }
+
+    fn linear_largest(&self, op: LinearLargest<'_>) -> Result<(), OpError> {
+        op.check()?;
+        self.run_linear_largest(op)
     }
 
     fn gather_rows(&self, op: GatherRows<'_>) -> Result<(), OpError> {

@@ -3,6 +3,7 @@ use ops::{Device, GatherRows, KvCache, OpError, RaggedBatch, ResolveTokens};
 use tensor::{DType, Scope, Scratch, View, ViewMut};
 
 use crate::inputs::Packed;
+use crate::sampler::StagedSampling;
 use crate::tables::Tables;
 
 /// What the memory of a step depends on: equal shapes give equal addresses.
@@ -62,6 +63,8 @@ pub(crate) struct StepMemory<'s> {
     gathered: Option<ViewMut<'s>>,
     /// `[sampled, vocabulary]`.
     pub(crate) logits: ViewMut<'s>,
+    /// `[1, sampled]`: what was drawn.
+    pub(crate) tokens: ViewMut<'s>,
 }
 
 impl<'s> StepMemory<'s> {
@@ -78,29 +81,38 @@ impl<'s> StepMemory<'s> {
             hidden: scope.matrix(shape.wanted(), spec.hidden, dtype),
             gathered: (shape.wanted() > sampled).then(|| scope.matrix(sampled, spec.hidden, dtype)),
             logits: scope.matrix(sampled, spec.vocabulary, DType::F32),
+            tokens: scope.matrix(1, sampled, DType::U32),
         }
     }
 }
 
-/// The part of a step that a graph can hold: from staged inputs to logits.
+/// The part of a step that a graph can hold: from staged inputs to logits, or to tokens.
 pub(crate) struct Compute<'a> {
     pub(crate) device: &'a dyn Device,
     pub(crate) model: &'a dyn Model,
     pub(crate) scratch: &'a Scratch,
     pub(crate) caches: &'a [KvCache<'a>],
-    pub(crate) tables: &'a Tables,
+    pub(crate) tables: &'a mut Tables,
     pub(crate) inputs: View<'a>,
     pub(crate) staged: &'a StagedTokens,
+    /// How rows draw, where all of them take the largest logit: then nobody reads logits.
+    pub(crate) largest: Option<&'a StagedSampling>,
     pub(crate) page_size: usize,
 }
 
 impl Compute<'_> {
-    pub(crate) fn run(&self, memory: &mut StepMemory<'_>) -> Result<(), OpError> {
+    pub(crate) fn run(&mut self, memory: &mut StepMemory<'_>) -> Result<(), OpError> {
         let (kernels, staged, inputs) = (self.device.kernels(), self.staged, self.inputs);
-        let tables = self.tables;
+        let Tables {
+            last,
+            pages,
+            rows,
+            columns,
+            ..
+        } = &mut *self.tables;
         kernels.resolve_tokens(ResolveTokens {
             staged: staged.ids.view(inputs),
-            last: tables.last.view(0, 1, tables.rows, DType::U32),
+            last: last.view(0, 1, *rows, DType::U32),
             out: memory.ids.reborrow(),
         })?;
         let step = Step {
@@ -114,9 +126,7 @@ impl Compute<'_> {
                 starts: staged.starts.view(inputs),
                 lengths: staged.lengths.view(inputs),
                 table_rows: staged.table_rows.view(inputs),
-                page_table: tables
-                    .pages
-                    .view(0, tables.rows, tables.columns, DType::U32),
+                page_table: pages.view(0, *rows, *columns, DType::U32),
                 page_size: self.page_size,
                 max_query: staged.max_query,
             },
@@ -126,6 +136,12 @@ impl Compute<'_> {
         let (shape, hidden) = (staged.shape, memory.hidden.reborrow());
         if shape.sampled == 0 {
             return self.model.forward(&step, hidden);
+        }
+        if let Some(sampling) = self.largest {
+            let last = last.view_mut(0, 1, *rows, DType::U32);
+            let draw = sampling.draw(inputs, memory.tokens.reborrow(), last);
+            let logits = memory.logits.reborrow();
+            return self.model.forward_to_tokens(&step, hidden, logits, draw);
         }
         if !shape.scores {
             let logits = memory.logits.reborrow();

@@ -2,24 +2,38 @@ use std::collections::BTreeMap;
 
 use ops::{DeviceError, Graph};
 
-/// Captured decoding steps by their number of rows.
+/// What a captured step leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Leaves {
+    /// Logits, from which rows draw in one way or another.
+    Logits,
+    /// Tokens: every row took its largest logit.
+    Tokens,
+}
+
+impl Leaves {
+    pub(crate) const ALL: [Self; 2] = [Self::Logits, Self::Tokens];
+}
+
+/// Captured decoding steps by their number of rows and what they leave.
 #[derive(Default)]
 pub(crate) struct Graphs {
-    by_rows: BTreeMap<usize, Box<dyn Graph>>,
+    captured: BTreeMap<(usize, Leaves), Box<dyn Graph>>,
 }
 
 impl Graphs {
-    pub(crate) fn insert(&mut self, rows: usize, graph: Box<dyn Graph>) {
-        self.by_rows.insert(rows, graph);
+    pub(crate) fn insert(&mut self, rows: usize, leaves: Leaves, graph: Box<dyn Graph>) {
+        self.captured.insert((rows, leaves), graph);
     }
 
-    /// The smallest captured number of rows that holds `rows`.
+    /// The smallest captured number of rows that holds `rows`; whatever is left, the same are captured.
     pub(crate) fn bucket(&self, rows: usize) -> Option<usize> {
-        self.by_rows.range(rows..).next().map(|(&bucket, _)| bucket)
+        let larger = self.captured.range((rows, Leaves::Logits)..);
+        larger.map(|(&(bucket, _), _)| bucket).next()
     }
 
     /// Enqueues the step of exactly `rows` rows.
-    pub(crate) fn replay(&self, rows: usize) -> Result<(), DeviceError> {
-        self.by_rows[&rows].replay()
+    pub(crate) fn replay(&self, rows: usize, leaves: Leaves) -> Result<(), DeviceError> {
+        self.captured[&(rows, leaves)].replay()
     }
 }

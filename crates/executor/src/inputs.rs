@@ -120,6 +120,15 @@ impl StepInputs {
         self.max_query == 1 && sampled == self.table_rows.len() && self.scored.is_empty()
     }
 
+    /// True when all that is wanted of the step's logits is which of each row is the largest.
+    pub(crate) fn takes_largest(&self) -> bool {
+        let sampled = &self.sampled;
+        let unread = self.scored.is_empty() && self.edits.rows.is_empty() && sampled.top.is_none();
+        unread
+            && !sampled.params.is_empty()
+            && sampled.params.iter().all(SampleParams::takes_largest)
+    }
+
     /// A step of `rows` rows that all rest on the dummy page.
     pub(crate) fn rest(&mut self, rows: usize) {
         self.clear();

@@ -1,10 +1,10 @@
 use ops::op::{CountTokens, UpdatePages};
-use ops::{Device, DeviceError, OpError, Readback, Staging};
+use ops::{Device, DeviceError, Graph, OpError, Readback, Staging};
 use scheduler::{PageCopy, PageSize, StepPlan};
 use tensor::{DType, Scratch, View, ViewMut};
 
 use crate::compute::{Compute, StagedTokens, StepMemory, StepShape};
-use crate::graphs::Graphs;
+use crate::graphs::{Graphs, Leaves};
 use crate::inputs::{Packed, Packer, StepInputs};
 use crate::kv_memory::KvMemory;
 use crate::memory_plan::MAX_SCORES;
@@ -74,6 +74,13 @@ struct Staged {
     counted: Option<[Packed; 3]>,
 }
 
+impl Staged {
+    /// How rows draw where the step leaves tokens.
+    fn largest(&self, leaves: Leaves) -> Option<&StagedSampling> {
+        (leaves == Leaves::Tokens).then_some(&self.sampling)
+    }
+}
+
 impl Rank {
     /// Takes all memory that steps will ever need.
     pub fn new(
@@ -135,31 +142,41 @@ impl Rank {
             progress(rows);
             self.step.rest(rows);
             let staged = self.stage()?;
-            // Once for real: whatever a library sets up at a first call must not be captured.
-            self.compute(&staged.tokens, None)?;
-            let caches = self.kv.caches();
-            let (device, scratch) = (self.device.as_ref(), &self.scratch);
-            let compute = Compute {
-                device,
-                model: self.model.as_ref(),
-                scratch,
-                caches: &caches,
-                tables: &self.tables,
-                inputs: self.inputs.staging.device(),
-                staged: &staged.tokens,
-                page_size: self.page_size.tokens() as usize,
-            };
-            let captured = device.capture(&mut || {
-                let scope = scratch.scope();
-                let (shape, dtype) = (compute.staged.shape, device.info().activation);
-                compute.run(&mut StepMemory::take(&scope, compute.model, shape, dtype))
-            })?;
-            let Some(graph) = captured else {
-                return Ok(false);
-            };
-            self.graphs.insert(rows, graph);
+            for leaves in Leaves::ALL {
+                // Once for real: whatever a library sets up at a first call must not be captured.
+                self.compute(&staged, leaves, None)?;
+                let Some(graph) = self.capture_step(&staged, leaves)? else {
+                    return Ok(false);
+                };
+                self.graphs.insert(rows, leaves, graph);
+            }
         }
         Ok(!buckets.is_empty())
+    }
+
+    fn capture_step(
+        &mut self,
+        staged: &Staged,
+        leaves: Leaves,
+    ) -> Result<Option<Box<dyn Graph>>, DeviceLost> {
+        let caches = self.kv.caches();
+        let (device, scratch) = (self.device.as_ref(), &self.scratch);
+        let mut compute = Compute {
+            device,
+            model: self.model.as_ref(),
+            scratch,
+            caches: &caches,
+            tables: &mut self.tables,
+            inputs: self.inputs.staging.device(),
+            staged: &staged.tokens,
+            largest: staged.largest(leaves),
+            page_size: self.page_size.tokens() as usize,
+        };
+        Ok(device.capture(&mut || {
+            let scope = scratch.scope();
+            let (shape, dtype) = (compute.staged.shape, device.info().activation);
+            compute.run(&mut StepMemory::take(&scope, compute.model, shape, dtype))
+        })?)
     }
 
     /// Memory for the results of a step; one is needed for each step in flight.
@@ -199,13 +216,18 @@ impl Rank {
         if let Some(rows) = bucket {
             self.step.pad(rows);
         }
+        let leaves = if self.step.takes_largest() {
+            Leaves::Tokens
+        } else {
+            Leaves::Logits
+        };
         let mut readback = self.with_room(readback)?;
         let mut shape = OutcomeShape::of(plan, &self.tables);
         self.copy_pages(&plan.copies)?;
         let staged = self.stage()?;
         self.update_tables(&staged)?;
-        self.compute(&staged.tokens, bucket)?;
-        self.sample(&staged, readback.as_mut(), &mut shape)?;
+        self.compute(&staged, leaves, bucket)?;
+        self.sample(&staged, leaves, readback.as_mut(), &mut shape)?;
         readback.seal()?;
         Ok(Pending {
             id: plan.id,
@@ -297,38 +319,48 @@ impl Rank {
         Ok(())
     }
 
-    /// From staged inputs to logits: by replaying the graph of `bucket` rows, or kernel by kernel.
-    fn compute(&mut self, staged: &StagedTokens, bucket: Option<usize>) -> Result<(), DeviceLost> {
+    /// From staged inputs to what the step leaves: by replaying the graph of `bucket` rows, or kernel by kernel.
+    fn compute(
+        &mut self,
+        staged: &Staged,
+        leaves: Leaves,
+        bucket: Option<usize>,
+    ) -> Result<(), DeviceLost> {
         if let Some(rows) = bucket {
-            return Ok(self.graphs.replay(rows)?);
+            return Ok(self.graphs.replay(rows, leaves)?);
         }
         let caches = self.kv.caches();
-        let compute = Compute {
+        let mut compute = Compute {
             device: self.device.as_ref(),
             model: self.model.as_ref(),
             scratch: &self.scratch,
             caches: &caches,
-            tables: &self.tables,
+            tables: &mut self.tables,
             inputs: self.inputs.staging.device(),
-            staged,
+            staged: &staged.tokens,
+            largest: staged.largest(leaves),
             page_size: self.page_size.tokens() as usize,
         };
         let scope = self.scratch.scope();
-        let (shape, dtype) = (staged.shape, self.device.info().activation);
+        let (shape, dtype) = (staged.tokens.shape, self.device.info().activation);
         Ok(compute.run(&mut StepMemory::take(&scope, compute.model, shape, dtype))?)
     }
 
-    /// From logits to tokens on their way to the host. The step's memory is found again by taking it again.
+    /// From what the step left to tokens on their way to the host. The step's memory is found again by taking it again.
     fn sample(
         &mut self,
         staged: &Staged,
+        leaves: Leaves,
         readback: &mut dyn Readback,
         shape: &mut OutcomeShape,
     ) -> Result<(), DeviceLost> {
         let scope = self.scratch.scope();
         let (model, dtype) = (self.model.as_ref(), self.device.info().activation);
         let StepMemory {
-            hidden, mut logits, ..
+            hidden,
+            logits,
+            tokens,
+            ..
         } = StepMemory::take(&scope, model, staged.tokens.shape, dtype);
         let mut sampler = Sampler {
             kernels: self.device.kernels(),
@@ -338,8 +370,11 @@ impl Rank {
             extras: self.extras.staging.device(),
             fetched: 0,
         };
-        let tables = &mut self.tables;
-        sampler.sample(logits.reborrow(), &staged.sampling, tables, readback, shape)?;
+        if leaves == Leaves::Tokens {
+            return sampler.fetch_tokens(tokens.view(), readback, shape);
+        }
+        let (sampling, tables) = (&staged.sampling, &mut self.tables);
+        sampler.sample((logits, tokens), sampling, tables, readback, shape)?;
         sampler.score_prompt(hidden.view(), &staged.scores, readback, shape)
     }
 }

@@ -1,8 +1,7 @@
 use models::Model;
 use ops::op::CountTokens;
 use ops::{
-    EditLogits, GatherRows, Kernels, LogProbs, Penalise, Readback, Sample, SampleParams,
-    TopLogProbs,
+    Draw, EditLogits, GatherRows, Kernels, LogProbs, Penalise, Readback, SampleParams, TopLogProbs,
 };
 use tensor::{DType, Scratch, View, ViewMut};
 
@@ -51,6 +50,22 @@ impl StagedSampling {
             count,
             penalised: sampled.params.iter().any(SampleParams::penalises),
             top: sampled.top,
+        }
+    }
+
+    /// How the rows draw: what they draw goes to `out` and is remembered in `last`.
+    pub(crate) fn draw<'a>(
+        &self,
+        inputs: View<'a>,
+        out: ViewMut<'a>,
+        last: ViewMut<'a>,
+    ) -> Draw<'a> {
+        Draw {
+            params: self.params.view(inputs),
+            positions: self.positions.view(inputs),
+            table_rows: self.table_rows.view(inputs),
+            out,
+            last,
         }
     }
 }
@@ -123,10 +138,21 @@ pub(crate) struct Sampler<'a> {
 }
 
 impl Sampler<'_> {
+    /// Starts the way of tokens to the host.
+    pub(crate) fn fetch_tokens(
+        &mut self,
+        tokens: View<'_>,
+        readback: &mut dyn Readback,
+        shape: &mut OutcomeShape,
+    ) -> Result<(), DeviceLost> {
+        shape.tokens = self.fetch(tokens, readback)?;
+        Ok(())
+    }
+
     /// Draws the sampled rows' tokens and starts their way to the host.
     pub(crate) fn sample(
         &mut self,
-        mut logits: ViewMut<'_>,
+        (mut logits, mut tokens): (ViewMut<'_>, ViewMut<'_>),
         sampling: &StagedSampling,
         tables: &mut Tables,
         readback: &mut dyn Readback,
@@ -136,8 +162,6 @@ impl Sampler<'_> {
             return Ok(());
         }
         let (inputs, extras, vocabulary) = (self.inputs, self.extras, tables.vocabulary);
-        let scope = self.scratch.scope();
-        let mut tokens = scope.matrix(1, sampling.count, DType::U32);
         if let Some(edits) = &sampling.edits {
             let [rows, tokens, values] = edits.each_ref().map(|packed| packed.view(extras));
             let logits = logits.reborrow();
@@ -162,14 +186,9 @@ impl Sampler<'_> {
                 logits,
             })?;
         }
-        self.kernels.sample(Sample {
-            logits: logits.view(),
-            params,
-            positions: sampling.positions.view(inputs),
-            table_rows,
-            out: tokens.reborrow(),
-            last: tables.last.view_mut(0, 1, tables.rows, DType::U32),
-        })?;
+        let last = tables.last.view_mut(0, 1, tables.rows, DType::U32);
+        let draw = sampling.draw(inputs, tokens.reborrow(), last);
+        self.kernels.sample(draw.from(logits.view()))?;
         if sampling.penalised {
             self.kernels.count_tokens(CountTokens {
                 clear: sampling.nothing.view(extras),
@@ -180,7 +199,7 @@ impl Sampler<'_> {
                     .view_mut(0, tables.rows, vocabulary, DType::U16),
             })?;
         }
-        shape.tokens = self.fetch(tokens.view(), readback)?;
+        self.fetch_tokens(tokens.view(), readback, shape)?;
         if let Some(top) = sampling.top {
             let targets = Targets {
                 own: tokens.view().cast(0, sampling.count, 1, DType::U32),

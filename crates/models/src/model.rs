@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use checkpoint::WeightSource;
-use ops::{Device, Kernels, OpError};
+use ops::{Device, Draw, Kernels, OpError};
 use tensor::{Scratch, View, ViewMut};
 
 use crate::arch::decoder::Decoder;
@@ -30,6 +30,15 @@ pub trait Model: Send {
         step: &Step<'_>,
         hidden: ViewMut<'_>,
         logits: ViewMut<'_>,
+    ) -> Result<(), OpError>;
+
+    /// The same, and each row draws the token with the largest score, as [`ops::LinearLargest`] does: `logits` is only room too.
+    fn forward_to_tokens(
+        &self,
+        step: &Step<'_>,
+        hidden: ViewMut<'_>,
+        logits: ViewMut<'_>,
+        draw: Draw<'_>,
     ) -> Result<(), OpError>;
 
     /// Device memory of its weights.

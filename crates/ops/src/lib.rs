@@ -25,10 +25,10 @@ pub use device::{
 pub use dry_run::DryRun;
 pub use error::{DeviceError, OpError};
 pub use op::{
-    Activation, AddRmsNorm, Attend, CountTokens, EditLogits, Embed, Form, GatedActivation,
+    Activation, AddRmsNorm, Attend, CountTokens, Draw, EditLogits, Embed, Form, GatedActivation,
     GatedLinear, GatherRows, HeadNorm, Inputs, LateLinear, LateNorm, Linear, LinearAddNorm,
-    LogProbs, NormState, PackedLinear, Penalise, ResolveTokens, RmsNorm, Rope, RopeAttend,
-    RopeStoreKv, Sample, SampleParams, StoreKv, TopLogProbs, UpdatePages,
+    LinearLargest, LogProbs, NormState, PackedLinear, Penalise, ResolveTokens, RmsNorm, Rope,
+    RopeAttend, RopeStoreKv, Sample, SampleParams, StoreKv, TopLogProbs, UpdatePages,
 };
 pub use reference::ReferenceDevice;
 pub use weight::{AffineRows, Float8Rows, HostValues, HostWeight, Weight, WeightFormat};
@@ -67,6 +67,11 @@ pub trait Kernels {
     }
     /// See [`LinearAddNorm`]; a device may fuse it.
     fn linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
+        op.check()?;
+        op.compose(self)
+    }
+    /// See [`LinearLargest`]; a device may fuse it.
+    fn linear_largest(&self, op: LinearLargest<'_>) -> Result<(), OpError> {
         op.check()?;
         op.compose(self)
     }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use ops::op::{CountTokens, ResolveTokens, UpdatePages};
 use ops::{
     AddRmsNorm, Attend, Device, EditLogits, Embed, Form, GatedActivation, GatedLinear, GatherRows,
-    Graph, Kernels, LateLinear, Linear, LinearAddNorm, LogProbs, NormState, OpError, PackedLinear,
-    Penalise, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, StoreKv,
+    Graph, Kernels, LateLinear, Linear, LinearAddNorm, LinearLargest, LogProbs, NormState, OpError,
+    PackedLinear, Penalise, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, StoreKv,
 };
 
 use crate::detour::{Detour, Detoured};
@@ -107,6 +107,7 @@ impl<D: Device> Kernels for Recorded<D> {
         packed_linear: PackedLinear => product.out;
         gated_linear: GatedLinear => out, Form;
         linear_add_norm: LinearAddNorm => out, NormState;
+        linear_largest: LinearLargest => draw.out;
         rms_norm: RmsNorm => out;
         add_rms_norm: AddRmsNorm => out;
         rope: Rope => x;

@@ -18,8 +18,8 @@ use std::cell::RefCell;
 
 use ops::{
     AddRmsNorm, Attend, CountTokens, DeviceError, EditLogits, Embed, Form, GatedActivation,
-    GatedLinear, GatherRows, HostWeight, Kernels, LateLinear, Linear, LinearAddNorm, LogProbs,
-    NormState, OpError, PackedLinear, Penalise, ResolveTokens, RmsNorm, Rope, RopeAttend,
+    GatedLinear, GatherRows, HostWeight, Kernels, LateLinear, Linear, LinearAddNorm, LinearLargest,
+    LogProbs, NormState, OpError, PackedLinear, Penalise, ResolveTokens, RmsNorm, Rope, RopeAttend,
     RopeStoreKv, Sample, StoreKv, UpdatePages, Weight,
 };
 use tensor::DType;
@@ -126,6 +126,10 @@ impl Kernels for CpuKernels {
     }
 
     fn linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
+        op.compose(self)
+    }
+
+    fn linear_largest(&self, op: LinearLargest<'_>) -> Result<(), OpError> {
         op.compose(self)
     }
 

@@ -2,6 +2,7 @@
 #include "folded.h"
 #include "row_products.h"
 
+#include "largest.cu"
 #include "linear_folded.cu"
 
 namespace {
@@ -68,6 +69,53 @@ void check_all_numbers(uint32_t rows, uint32_t outputs, uint32_t inputs, uint32_
     report(words("all numbers of %u x %u, %u rows, %u parts", outputs, inputs, rows, parts), wrong == 0 && folded.stray_count() > 8, found);
 }
 
+// Small whole numbers, none of them zero: sums are exact in any order, and several results may be as large.
+Matrix whole(int rows, int columns, int gap = 0) {
+    Matrix matrix(rows, columns, gap);
+    const float numbers[] = {-3, -2, -1, 1, 2, 3};
+    for (int row = 0; row < rows; ++row) {
+        for (int i = 0; i < columns; ++i) matrix.set(row, i, numbers[random_numbers().words() % 6]);
+    }
+    return matrix;
+}
+
+// The lowest of the largest results of every row; of a row that is not a number none is, which draws token 0.
+void check_largest(const ProductCase& shape, uint32_t groups, uint32_t tokens, Kernel kernel) {
+    Product product(shape, whole(shape.outputs, shape.inputs));
+    product.x = whole(shape.rows, shape.inputs, 8);
+    for (int i = 0; i < shape.inputs; ++i) product.x.set(shape.rows / 2, i, NAN);
+    const Folded folded(product.weight.elements, shape.outputs, shape.inputs, shape.order);
+    std::vector<uint32_t> expected, table_rows, out(shape.rows, 77), last(shape.rows + 1, 77);
+    for (int row = 0; row < shape.rows; ++row) {
+        double largest = -INFINITY;
+        uint32_t token = 0;
+        for (int output = 0; output < shape.outputs; ++output) {
+            double sum = 0;
+            for (int i = 0; i < shape.inputs; ++i) sum += double(product.x.at(row, i)) * product.weight.at(output, i);
+            if (sum > largest) largest = sum, token = output;
+        }
+        expected.push_back(token);
+        table_rows.push_back(shape.rows - row);
+    }
+    std::vector<unsigned long long> keys(shape.rows, 0);
+    product.keys = keys.data();
+    // A second time with what the first one left.
+    uint32_t wrong = 0;
+    for (int turn = 0; turn < 2; ++turn) {
+        run(product, folded, groups, tokens, kernel);
+        const SettleParams p{keys.data(), table_rows.data(), out.data(), last.data(), uint32_t(shape.rows)};
+        emulator::launch({1, 64, 0, shape.order}, [&] { settle_largest(p); });
+        for (int row = 0; row < shape.rows; ++row) {
+            wrong += out[row] != expected[row] || last[shape.rows - row] != expected[row] || keys[row] != 0;
+            out[row] = last[shape.rows - row] = 77;
+        }
+        wrong += last[0] != 77;
+    }
+    report(words("folded %ux%u largest, %d rows, %d x %d%s", groups, tokens, shape.rows, shape.outputs, shape.inputs,
+                 shape.late ? ", late" : ""),
+           wrong == 0, words("%u wrong", wrong));
+}
+
 #define FOLDED(groups, tokens)                                                        \
     {                                                                                 \
         linear_folded_team_##groups##x##tokens, linear_folded_gated_team_##groups##x##tokens, \
@@ -98,6 +146,15 @@ int main() {
     check({61, 512, 1536, Order::kShuffled, kGated, 1, true, true}, 3, 64, three_64, {2, 1});
     check({33, 480, 384, Order::kForward, kGated, 1, false, true}, 3, 64, three_64, {1, 3});
     check({12, 224, 640, Order::kBackward, kGated, 1, true}, 2, 16, two_16, {0, 4});
+    // The largest alone: tiles that are not full, several of them, rings that turn, warpgroups that take turns.
+    for (const Order order : {Order::kForward, Order::kBackward, Order::kShuffled}) {
+        check_largest({64, 416, 640, order}, 3, 64, linear_folded_largest_team_3x64);
+        check_largest({50, 288, 384, order, kResults, 1, false, true}, 2, 64, linear_folded_largest_team_2x64);
+        check_largest({41, 160, 1152, order, kResults, 1, false, true}, 1, 64, linear_folded_largest_team_1x64);
+        check_largest({32, 224, 136, order}, 2, 32, linear_folded_largest_team_2x32);
+        check_largest({9, 96, 256, order, kResults, 1, false, true}, 1, 16, linear_folded_largest_team_1x16);
+        check_largest({5, 352, 256, order}, 3, 8, linear_folded_largest_team_3x8);
+    }
     // Warpgroups that take turns: with every ending, rings that turn, a turn that one of them does not have.
     for (const Order order : {Order::kForward, Order::kBackward, Order::kShuffled}) {
         check({64, 64, 1664, order, kOnward, 1}, 1, 64, one_64);

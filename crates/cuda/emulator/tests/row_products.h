@@ -28,6 +28,8 @@ public:
     const int width = gated ? shape.outputs / 2 : shape.outputs;
     const Matrix weight;
     Matrix x = Matrix::random(shape.rows, shape.inputs, 8);
+    // Where keys of the largest results go, where these alone count.
+    unsigned long long* keys = nullptr;
 
     explicit Product(const ProductCase& which) : Product(which, Matrix::random(which.outputs, which.inputs)) {}
 
@@ -46,7 +48,7 @@ public:
     // All but the maps and the stages.
     LinearParams params() {
         LinearParams p{};
-        p.out = shape.wide ? static_cast<void*>(floats_.data()) : out_.elements.data();
+        p.out = keys ? keys : shape.wide ? static_cast<void*>(floats_.data()) : out_.elements.data();
         p.out_stride = shape.wide ? width : out_.stride;
         p.rows = shape.rows;
         p.outputs = shape.outputs;

@@ -11,6 +11,7 @@ struct LinearMaps {
 
 // What surrounds a product: where results go, and what of the kernels around it is done with them.
 struct LinearSurroundings {
+    // Where only the largest results count, keys of them, one a row.
     void* out;
     const bf16* bias;
     // Sums of squares of rows of x that lack the factor of their norm.
@@ -35,4 +36,4 @@ struct LinearSurroundings {
 struct LinearParams : LinearMaps, LinearSurroundings {};
 
 // What becomes of the sums.
-enum class Ending { kResults, kGated, kOnward };
+enum class Ending { kResults, kGated, kOnward, kLargest };

@@ -12,6 +12,7 @@
 #include "../common/shares.cuh"
 #include "../common/wgmma.cuh"
 #include "factors.cuh"
+#include "largest.cuh"
 #include "rows.cuh"
 
 // Elements of x, and bytes of a weight's row, that one copy brings.
@@ -61,6 +62,7 @@ struct TeamOf {
     using Params = typename Kind::Params;
     static constexpr Ending kEnds = kEnding;
     static constexpr bool kGated = kEnding == Ending::kGated;
+    static constexpr bool kLargest = kEnding == Ending::kLargest;
     static constexpr int kOutputs = 64 * kGroups;
     static constexpr int kRows = kTokens;
     // Rows of x begin at a multiple of 1024.
@@ -90,6 +92,7 @@ struct TeamOf {
         // Opens when the sums of others are there.
         Barrier come;
         alignas(8) float factors[kTokens];
+        LargestOfTile<kLargest ? kTokens : 1> largest;
     };
     static_assert(sizeof(Barriers) <= 1024, "fits");
     // So many blocks at most share a tile.
@@ -152,6 +155,7 @@ struct TeamOf {
             publish_barriers();
             barriers->come.expect(received_bytes());
         }
+        if constexpr (kLargest) barriers->largest.begin();
         if (threadIdx.x == kConsumers) {
             Kind::expect(p);
             expect_map(&p.x);
@@ -357,6 +361,20 @@ private:
         }
     }
 
+    // The largest result of each row, out of registers. No blocks share inputs here.
+    __device__ __forceinline__ void find_largest(const Sums& sums) const {
+        static_assert(!kRowsFirst, "a thread has outputs of many rows");
+        if (p.squares) barriers->found.wait(0);
+        const float* factors = p.squares ? barriers->factors : nullptr;
+        const uint32_t first = span.first * 64 + worker() / 32 * 16 + threadIdx.x % 32 / 4;
+        const LargestResults<kTokens> results(sums, factors, first, p.outputs);
+        results.show_numbers(barriers->largest);
+        meet(2, 128 * kGroups);
+        results.show_places(barriers->largest);
+        meet(2, 128 * kGroups);
+        tell_largest(barriers->largest, p, worker());
+    }
+
     __device__ void consume() const {
         constexpr bool kEndsLayer = kEnding == Ending::kOnward;
         if (worker() / 128 >= span.count) {
@@ -374,6 +392,10 @@ private:
         if constexpr (kEndsLayer) rows.load_residuals(tile_sums, Rows::first_number(), ahead);
         Kind::multiply(*this, weights_ahead, sums);
         if constexpr (kTurns > 1) add_turns(sums);
+        if constexpr (kLargest) {
+            if (turn() == 0) find_largest(sums);
+            return;
+        }
         if constexpr (kGated) {
             if (parts == 1) {
                 if (turn() == 0) gate(sums);

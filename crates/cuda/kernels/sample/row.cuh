@@ -1,5 +1,6 @@
 // One row of logits as a block goes over it, and the best of what it finds.
 #pragma once
+#include "../common/ordered.cuh"
 #include "../common/philox.cuh"
 #include "../common/reduce.cuh"
 #include "../common/sample_params.cuh"
@@ -9,12 +10,6 @@ constexpr uint32_t kAll = 0xffffffffu;
 // Masses are shares of the total in steps of 2^-44: the sum of a vocabulary fits 64 bits with room.
 constexpr double kMassUnit = 17592186044416.0;
 
-// Unsigned integers in the order of floats.
-__device__ __forceinline__ uint32_t ordered(float value) {
-    const uint32_t bits = __float_as_uint(value);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-
 struct Best {
     float value;
     uint32_t token;
@@ -22,11 +17,6 @@ struct Best {
 
 __device__ __forceinline__ Best better(Best a, Best b) {
     return b.value > a.value || (b.value == a.value && b.token < a.token) ? b : a;
-}
-
-// What `ordered` made of a float.
-__device__ __forceinline__ float unordered(uint32_t key) {
-    return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
 // The largest over the warp, in every lane. None of them is not a number.

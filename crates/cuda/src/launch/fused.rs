@@ -1,8 +1,8 @@
 //! Ops that one product does whole, where that is faster; else they are done one after the other.
 
 use ops::{
-    Activation, Form, GatedLinear, Inputs, LateLinear, LateNorm, LinearAddNorm, NormState, OpError,
-    Weight,
+    Activation, Form, GatedLinear, Inputs, LateLinear, LateNorm, LinearAddNorm, LinearLargest,
+    NormState, OpError, Weight,
 };
 use tensor::{DType, ViewMut};
 
@@ -90,6 +90,28 @@ impl CudaDevice {
             Some(ran) => ran.map(|()| Form::Plain),
             None => self.run_gates(GatedLinear { out, ..op }),
         }
+    }
+
+    /// One product and a small kernel, where no row's scores need be written.
+    pub(crate) fn run_linear_largest(&self, mut op: LinearLargest<'_>) -> Result<(), OpError> {
+        let (weight, rows) = (op.product.weight, op.product.x.rows());
+        let norm = match op.inputs {
+            Inputs::Plain => None,
+            Inputs::Late(norm) => Some(norm),
+            Inputs::Packed => return op.compose(self),
+        };
+        let product = Product::from(op.product.reborrow());
+        let unbiased = product.bias.is_none() && product.rows_are_pieces();
+        let fusable = self.products.fusable(weight, rows, false);
+        let fusable = fusable.filter(|&fusable| unbiased && self.products.tells_largest(fusable));
+        let Some(fusable) = fusable.filter(|_| !self.chains(weight, &product)) else {
+            return op.compose(self);
+        };
+        let ending = Ending::Largest {
+            keys: self.sampling.largest(rows),
+        };
+        self.products.run_fused(&product, fusable, norm, &ending)?;
+        Ok(self.settle_largest(&op.draw)?)
     }
 
     pub(crate) fn run_linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {

@@ -32,6 +32,7 @@ pub(crate) struct Functions {
     pub(crate) edit_logits: Function,
     pub(crate) penalise: Function,
     pub(crate) sample: Function,
+    pub(crate) settle_largest: Function,
     pub(crate) log_probs: Function,
     pub(crate) transfer: Function,
 }
@@ -57,6 +58,7 @@ impl Functions {
             edit_logits: modules.find("edit_logits")?,
             penalise: modules.find("penalise")?,
             sample: modules.find("sample")?,
+            settle_largest: modules.find("settle_largest")?,
             log_probs: modules.find("log_probs")?,
             transfer: modules.find("transfer")?,
         })

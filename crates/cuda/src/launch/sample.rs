@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
-use ops::{DeviceError, LogProbs, OpError, Sample, SampleParams};
+use ops::{DeviceError, Draw, LogProbs, OpError, Sample, SampleParams};
 use tensor::Buffer;
 
 use super::{Grid, launch};
 use crate::context::Context;
 use crate::device::CudaDevice;
+use crate::linear::MOST_ROWS;
 use crate::memory::allocate;
 
 #[derive(Clone, Copy)]
@@ -23,6 +24,16 @@ struct SampleLaunch {
     stride: u32,
     vocabulary: u32,
     shares: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct SettleParams {
+    largest: u64,
+    table_rows: u64,
+    out: u64,
+    last: u64,
+    rows: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -59,6 +70,8 @@ pub(crate) struct Sampling {
     found: Buffer,
     arrivals: Buffer,
     segments: Buffer,
+    /// Keys of the largest logits of rows, zero but while a head is multiplied.
+    largest: Buffer,
     units: usize,
 }
 
@@ -74,8 +87,15 @@ impl Sampling {
                 2 * units * MOST_SEGMENTS * SEGMENT_BYTES,
                 "sampling's segments",
             )?,
+            largest: allocate(context, 8 * MOST_ROWS, "the largest logits")?,
             units,
         })
+    }
+
+    /// Where keys of the largest logits of so many rows go.
+    pub(crate) fn largest(&self, rows: usize) -> u64 {
+        assert!(rows <= MOST_ROWS, "every row has a key");
+        self.largest.address() as u64
     }
 }
 
@@ -122,6 +142,21 @@ impl CudaDevice {
         let grid = Grid::line(rows * shares, THREADS);
         // SAFETY: the struct of the kernel; addresses come from checked views.
         unsafe { launch(&self.context, self.functions.sample, grid, &params) }
+    }
+
+    /// Tokens of the largest logits, of which keys are there; makes the keys ready for the next step.
+    pub(crate) fn settle_largest(&self, draw: &Draw<'_>) -> Result<(), DeviceError> {
+        let rows = draw.table_rows.cols();
+        let params = SettleParams {
+            largest: self.sampling.largest(rows),
+            table_rows: draw.table_rows.address() as u64,
+            out: draw.out.address() as u64,
+            last: draw.last.address() as u64,
+            rows: rows as u32,
+        };
+        let grid = Grid::line(1, MOST_ROWS);
+        // SAFETY: the struct of the kernel; addresses come from checked views.
+        unsafe { launch(&self.context, self.functions.settle_largest, grid, &params) }
     }
 
     pub(crate) fn launch_log_probs(&self, op: &LogProbs<'_>) -> Result<(), OpError> {

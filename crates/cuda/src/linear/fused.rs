@@ -35,7 +35,7 @@ impl Products {
             return Some(Fusable::Float8(layout, variant));
         }
         let layout = weight.layout::<DeviceWeight>()?;
-        let shape = Shape::plain((weight.rows(), weight.cols()), rows)?;
+        let shape = Shape::usual((weight.rows(), weight.cols()), rows)?;
         let variant = self.plain_fusable(shape, gates, layout)?;
         layout.streams.then_some(Fusable::Plain(layout, variant))
     }
@@ -54,6 +54,11 @@ impl Products {
             (None, ProductChoice::Library) => false,
         };
         choice.variant.filter(|_| faster)
+    }
+
+    /// True when a product of so many rows with the weight can tell the largest results alone.
+    pub(crate) fn tells_largest(&self, fusable: Fusable<'_>) -> bool {
+        matches!(fusable, Fusable::Plain(_, Variant::Folded(team)) if team.is_alone())
     }
 
     /// Enqueues a product in one of the ways of our own kernels; says which, or nothing where there are fewer.

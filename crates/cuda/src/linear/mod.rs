@@ -38,7 +38,7 @@ use stream::Stream;
 
 pub(crate) use float8::{Float8Weight, Lacking, PackedRows, SEGMENT, ScaleGrid, Scales, Source};
 pub(crate) use folded::{
-    FoldedPlaces, HEAD_BYTES, UNIT_BYTES, UNIT_INPUTS, UNIT_ROWS, folded_bytes,
+    FoldedPlaces, HEAD_BYTES, MOST_ROWS, UNIT_BYTES, UNIT_INPUTS, UNIT_ROWS, folded_bytes,
 };
 pub(crate) use stream::Variant;
 pub(crate) use surroundings::{Ending, Onward, Surroundings, Told};

@@ -48,6 +48,12 @@ impl Shape {
         })
     }
 
+    /// That of products between norms: as [`Self::plain`], but results of heads are floats.
+    pub(super) fn usual(weight: (usize, usize), rows: usize) -> Option<Self> {
+        let wide = is_head(weight.0);
+        Self::plain(weight, rows).map(|shape| Self { wide, ..shape })
+    }
+
     /// Those of all products with a weight, with up to `most_rows` rows.
     pub(super) fn all(weight: (usize, usize), most_rows: usize) -> Vec<Self> {
         let narrow = Self::with_halves(weight, most_rows);

@@ -13,6 +13,8 @@ pub(crate) enum Ending<'a> {
     Gated { gelu: bool },
     /// It is added to the residual, and the sum goes on to a norm.
     Onward(Onward<'a>),
+    /// Keys of the largest results go to this address, one a row; only folded weights know this.
+    Largest { keys: u64 },
 }
 
 /// The end of a layer; the product's own destination takes the sum times the norm's weight.
@@ -23,7 +25,7 @@ pub(crate) struct Onward<'a> {
 }
 
 impl Ending<'_> {
-    /// How names of kernels begin, by ending.
+    /// How names of kernels begin, by ending, of those that every kind of weights knows.
     pub(super) const NAMES: [&'static str; 3] = ["linear_stream", "linear_gated", "linear_onward"];
 
     pub(crate) fn is_gated(&self) -> bool {
@@ -41,6 +43,7 @@ impl Ending<'_> {
             Self::Results => 0,
             Self::Gated { .. } => 1,
             Self::Onward(_) => 2,
+            Self::Largest { .. } => 3,
         }
     }
 }
@@ -115,6 +118,9 @@ impl Surroundings {
             all.squares = norm.squares.address() as u64;
             all.parts = norm.squares.stride() as u32;
             (all.width, all.eps) = (norm.width as f32, norm.eps);
+        }
+        if let Ending::Largest { keys } = ending {
+            all.out = *keys;
         }
         if let Ending::Onward(onward) = ending {
             all.residual = onward.residual.address() as u64;

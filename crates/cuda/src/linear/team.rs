@@ -50,6 +50,11 @@ impl Team {
         GROUP * self.groups
     }
 
+    /// True when blocks share no inputs.
+    pub(super) fn is_alone(self) -> bool {
+        self.parts == 1
+    }
+
     pub(super) fn blocks(self, outputs: usize) -> usize {
         outputs.div_ceil(self.outputs()) * self.parts
     }
@@ -114,8 +119,8 @@ impl AtOnce {
 }
 
 /// The compiled kernels of one kind of weights, by ending, rows and warpgroups.
-pub(super) struct Shapes<const COUNT: usize> {
-    functions: [[[Function; GROUPS.len()]; COUNT]; Ending::NAMES.len()],
+pub(super) struct Shapes<const COUNT: usize, const ENDINGS: usize = { Ending::NAMES.len() }> {
+    functions: [[[Function; GROUPS.len()]; COUNT]; ENDINGS],
     rows: [usize; COUNT],
     /// Inputs of a stage.
     stage: usize,
@@ -130,11 +135,11 @@ fn threads(groups: usize, turns_of_one: usize) -> usize {
     2 * GROUP * (computing + 1)
 }
 
-impl<const COUNT: usize> Shapes<COUNT> {
+impl<const COUNT: usize, const ENDINGS: usize> Shapes<COUNT, ENDINGS> {
     /// Those whose names begin so, by ending.
     pub(super) fn find(
         (modules, units): (&Modules, usize),
-        names: [&str; Ending::NAMES.len()],
+        names: [&str; ENDINGS],
         rows: [usize; COUNT],
         (stage, turns_of_one): (usize, usize),
     ) -> Result<Self, DeviceError> {

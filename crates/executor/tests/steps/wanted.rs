@@ -38,6 +38,15 @@ fn several<'a>(golden: &'a Golden, starts: &[Option<u32>]) -> Vec<Asked<'a>> {
         .collect()
 }
 
+/// The same without scores: nobody reads their logits.
+fn silent(asked: Vec<Asked<'_>>) -> Vec<Asked<'_>> {
+    let silence = |asked| Asked {
+        log_probs: None,
+        ..asked
+    };
+    asked.into_iter().map(silence).collect()
+}
+
 fn count(ran: &[Ran], op: &str) -> usize {
     ran.iter().filter(|ran| ran.op == op).count()
 }
@@ -146,16 +155,49 @@ fn computed(ran: &[Ran]) -> Vec<Ran> {
 #[test]
 fn a_captured_step_is_the_one_that_runs_without_graphs() {
     for golden in some_goldens() {
-        let mut eager = Served::start(&golden, WHOLE, &[]);
-        let (_, steps) = eager.run(&several(&golden, &[None; 3]));
-        let generating = steps.iter().find(|step| step.plan.tokens() == 3);
-        let expected = computed(&generating.expect("three rows that generate").ran);
+        let scored = several(&golden, &[None; 3]);
         let captured = Served::start(&golden, WHOLE, &[3]).captured;
-        let once = captured.len() / 2;
-        for ran in [&captured[..once], &captured[once..]] {
-            assert!(computed(ran) == expected, "{}", golden.name);
+        // The step that leaves logits twice, for real and as it is captured, then the one that leaves tokens.
+        let steps: Vec<&[Ran]> = captured
+            .chunk_by(|_, next| next.op != "resolve_tokens")
+            .collect();
+        let [logits, tokens] = [&steps[..2], &steps[2..]];
+        assert_eq!(tokens.len(), 2, "{}", golden.name);
+        for (captured, asked) in [(logits, scored.clone()), (tokens, silent(scored))] {
+            let (_, steps) = Served::start(&golden, WHOLE, &[]).run(&asked);
+            let generating = steps.iter().find(|step| step.plan.tokens() == 3);
+            let expected = computed(&generating.expect("three rows that generate").ran);
+            for ran in captured {
+                assert!(computed(ran) == expected, "{}", golden.name);
+            }
         }
         assert_eq!(count(&captured, "gather_rows"), 0, "{}", golden.name);
+    }
+}
+
+#[test]
+fn rows_that_take_the_largest_logit_leave_tokens_and_nothing_else() {
+    for golden in some_goldens() {
+        let name = &golden.name;
+        let scored = several(&golden, &[None; 3]);
+        let run = |asked: &[Asked<'_>]| {
+            let (outputs, steps) = Served::start(&golden, 7, &[]).run(asked);
+            let tokens = outputs.into_iter().map(|output| output.tokens);
+            (tokens.collect::<Vec<_>>(), steps)
+        };
+        let (expected, with_logits) = run(&scored);
+        let (found, with_tokens) = run(&silent(scored));
+        for (steps, op, other) in [
+            (&with_logits, "sample", "linear_largest"),
+            (&with_tokens, "linear_largest", "sample"),
+        ] {
+            for step in steps {
+                let draws = usize::from(samples(step) > 0);
+                assert_eq!(count(&step.ran, op), draws, "{name}");
+                assert_eq!(count(&step.ran, other), 0, "{name}");
+            }
+        }
+        assert_eq!(found, expected, "{name}");
     }
 }
 

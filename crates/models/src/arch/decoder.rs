@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use checkpoint::WeightSource;
-use ops::{Device, Inputs, Kernels, OpError, Weight};
+use ops::{Device, Draw, Inputs, Kernels, Linear, LinearLargest, OpError, Weight};
 use tensor::{Buffer, DType, Scratch, View, ViewMut};
 
 use crate::layer::{Attention, Embedding, GatedMlp, Norm, NormedView, Onward, Projection, Stream};
@@ -176,9 +176,53 @@ impl Decoder {
         Ok(())
     }
 
+    /// Runs the layers for every wanted token and hands on what the output head reads, as the head alone takes it.
+    fn run_to_head(
+        &self,
+        step: &Step<'_>,
+        mut hidden: ViewMut<'_>,
+        head: impl FnOnce(NormedView<'_>) -> Result<(), OpError>,
+    ) -> Result<(), OpError> {
+        let WantedTokens::All = step.wanted else {
+            self.forward(step, hidden.reborrow())?;
+            return head(plain(hidden.view()));
+        };
+        let scope = step.scratch.scope();
+        let mut stream = Stream::new(hidden, &scope);
+        self.run(step, &mut stream, &self.layers, self.head_weights())?;
+        head(stream.normed.view())
+    }
+
+    fn head_weights(&self) -> &[Weight] {
+        match &self.head {
+            Some(head) => head.weights(),
+            None => self.embedding.weights(),
+        }
+    }
+
+    fn score(
+        &self,
+        kernels: &dyn Kernels,
+        x: NormedView<'_>,
+        logits: ViewMut<'_>,
+    ) -> Result<(), OpError> {
+        match &self.head {
+            Some(head) => head.forward(kernels, x, logits),
+            None => self.embedding.score(kernels, x, logits),
+        }
+    }
+
     fn rope(&self) -> View<'_> {
         self.rope
             .view(0, self.positions, self.spec.rope.dim, DType::F32)
+    }
+}
+
+/// Rows that lack nothing.
+fn plain(rows: View<'_>) -> NormedView<'_> {
+    NormedView {
+        values: rows,
+        inputs: Inputs::Plain,
     }
 }
 
@@ -207,32 +251,42 @@ impl Model for Decoder {
         rows: View<'_>,
         logits: ViewMut<'_>,
     ) -> Result<(), OpError> {
-        match &self.head {
-            Some(head) => {
-                let x = NormedView {
-                    values: rows,
-                    inputs: Inputs::Plain,
-                };
-                head.forward(kernels, x, logits)
-            }
-            None => self.embedding.score(kernels, rows, logits),
-        }
+        self.score(kernels, plain(rows), logits)
     }
 
     fn forward_to_logits(
         &self,
         step: &Step<'_>,
-        mut hidden: ViewMut<'_>,
+        hidden: ViewMut<'_>,
         logits: ViewMut<'_>,
     ) -> Result<(), OpError> {
-        let (Some(head), WantedTokens::All) = (&self.head, step.wanted) else {
-            self.forward(step, hidden.reborrow())?;
-            return self.head(step.kernels, step.scratch, hidden.view(), logits);
-        };
-        let scope = step.scratch.scope();
-        let mut stream = Stream::new(hidden, &scope);
-        self.run(step, &mut stream, &self.layers, head.weights())?;
-        head.forward(step.kernels, stream.normed.view(), logits)
+        self.run_to_head(step, hidden, |x| self.score(step.kernels, x, logits))
+    }
+
+    fn forward_to_tokens(
+        &self,
+        step: &Step<'_>,
+        hidden: ViewMut<'_>,
+        mut logits: ViewMut<'_>,
+        draw: Draw<'_>,
+    ) -> Result<(), OpError> {
+        let kernels = step.kernels;
+        self.run_to_head(step, hidden, |x| match self.head_weights() {
+            [weight] => kernels.linear_largest(LinearLargest {
+                product: Linear {
+                    x: x.values,
+                    weight,
+                    bias: None,
+                    out: logits,
+                },
+                inputs: x.inputs,
+                draw,
+            }),
+            _ => {
+                self.score(kernels, x, logits.reborrow())?;
+                kernels.sample(draw.from(logits.view()))
+            }
+        })
     }
 
     fn weight_bytes(&self) -> usize {

@@ -1,6 +1,8 @@
 use ops::{Embed, Kernels, Linear, OpError, Weight};
 use tensor::{View, ViewMut};
 
+use crate::layer::NormedView;
+
 /// The table of token embeddings; tied models score tokens with it too.
 pub(crate) struct Embedding {
     table: Weight,
@@ -32,15 +34,16 @@ impl Embedding {
     pub(crate) fn score(
         &self,
         kernels: &dyn Kernels,
-        x: View<'_>,
+        x: NormedView<'_>,
         out: ViewMut<'_>,
     ) -> Result<(), OpError> {
-        kernels.linear(Linear {
-            x,
+        let product = Linear {
+            x: x.values,
             weight: &self.table,
             bias: None,
             out,
-        })
+        };
+        x.inputs.multiply(kernels, product)
     }
 
     pub(crate) fn bytes(&self) -> usize {

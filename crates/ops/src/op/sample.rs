@@ -55,6 +55,11 @@ impl SampleParams {
         self.frequency != 0.0 || self.presence != 0.0 || (self.repetition - 1.0).abs() > 0.0
     }
 
+    /// True when the largest logit wins, as it is.
+    pub fn takes_largest(&self) -> bool {
+        self.temperature <= 0.0 && !self.penalises()
+    }
+
     /// A logit of a token that was produced `count` times.
     pub fn penalised(&self, logit: f32, count: u16) -> f32 {
         let scaled = if logit > 0.0 {

@@ -3,7 +3,7 @@
 use ops::DeviceError;
 
 use super::super::timing::{Bench, Between};
-use super::{DeviceWeight, FoldedChoice, Product, Products, ROWS};
+use super::{DeviceWeight, FoldedChoice, MOST_ROWS, Product, Products};
 use crate::device::ProductChoice;
 use crate::linear::{Shape, Way, locked};
 
@@ -15,8 +15,7 @@ impl Products {
         shape: (usize, usize),
         most_rows: usize,
     ) -> Result<(), DeviceError> {
-        let most = ROWS[ROWS.len() - 1];
-        let mut shapes = Shape::all(shape, most_rows.min(most));
+        let mut shapes = Shape::all(shape, most_rows.min(MOST_ROWS));
         shapes.retain(|shape| {
             let chosen = locked(&self.chosen);
             chosen

@@ -33,11 +33,14 @@ const ROWS: [usize; 4] = [8, 16, 32, 64];
 /// Warpgroups that take turns with the stages of 64 outputs; kernels/linear_folded.cu has the same number.
 const TURNS_OF_ONE: usize = 2;
 /// How names of kernels begin, by ending.
-const NAMES: [&str; Ending::NAMES.len()] = [
+const NAMES: [&str; Ending::NAMES.len() + 1] = [
     "linear_folded",
     "linear_folded_gated",
     "linear_folded_onward",
+    "linear_folded_largest",
 ];
+/// The most rows of products of folded weights.
+pub(crate) const MOST_ROWS: usize = ROWS[ROWS.len() - 1];
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -141,7 +144,7 @@ pub(super) struct FoldedChoice {
 /// The kernels that fold weights and multiply them.
 pub(super) struct Folds {
     fold: Function,
-    shapes: Shapes<{ ROWS.len() }>,
+    shapes: Shapes<{ ROWS.len() }, { NAMES.len() }>,
 }
 
 impl Folds {

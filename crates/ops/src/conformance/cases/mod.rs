@@ -3,6 +3,7 @@
 mod attend;
 mod elementwise;
 mod fused;
+mod largest;
 mod linear;
 mod rope;
 mod rope_attend;
@@ -28,6 +29,7 @@ pub(super) fn all(bench: &mut Bench<'_>) {
     sampling::edit_logits(bench);
     sampling::penalise(bench);
     sampling::sample(bench);
+    largest::linear_largest(bench);
     sampling::log_probs(bench);
     tables::resolve_tokens(bench);
     tables::update_pages(bench);
