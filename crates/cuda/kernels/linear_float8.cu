@@ -59,14 +59,13 @@ struct Float8Codes : BoxedWeights {
 
     // Products of one half are on their way while the next half is widened.
     template <class Team>
-    static __device__ __forceinline__ void multiply(const Team& team, const Ahead& ahead, typename Team::Sums& sums) {
+    static __device__ __forceinline__ void multiply(const Team& team, Place& place, const Ahead& ahead, typename Team::Sums& sums) {
         constexpr int kTokens = Team::kRows;
         const uint32_t base = shared_address(team.ring), each = team.p.scales.group_segments;
         const float* upper = team.p.scales.row(weight_row(team, false));
         const float* lower = team.p.scales.row(weight_row(team, true));
         typename Team::Sums part = {};
         uint32_t a[2][4][4];
-        Place place;
         uint32_t before = 0;
 #pragma unroll 1
         for (uint32_t stage = team.begin; stage < team.end;) {

@@ -2,6 +2,7 @@
 //
 // Units are unfolded in registers, the first factor of the products: the numbers that are multiplied are those of bf16.
 #include "common/fold.cuh"
+#include "linear/head.cuh"
 #include "linear/strays.cuh"
 #include "linear/team.cuh"
 
@@ -98,13 +99,12 @@ struct FoldedWeights {
 
     // Products of one half are on their way while the next half is unfolded.
     template <class Team>
-    static __device__ __forceinline__ void multiply(const Team& team, const Ahead& ahead, typename Team::Sums& sums) {
+    static __device__ __forceinline__ void multiply(const Team& team, Place& place, const Ahead& ahead, typename Team::Sums& sums) {
         constexpr uint32_t kAll = Team::kOutputs / kUnitRows;
         const uint32_t base = shared_address(team.ring), upper = unit_of(team, 0), lower = unit_of(team, 1);
         uint32_t a[2][kHalfSteps][4];
         const uint32_t first = team.begin + Team::turn();
         Strays<Team::kRows> strays(team.p.x_rows, team.p.x_stride, team.p.rows, ahead.stray, first, team.end, Team::kTurns);
-        Place place{Team::turn()};
         uint32_t before = 0;
 #pragma unroll 1
         for (uint32_t stage = first; stage < team.end; stage += Team::kTurns, place.advance(Team::kTurns, team.stages)) {
@@ -149,13 +149,7 @@ TEAM_KERNELS(FoldedWeights, 16, linear_folded, linear_folded_gated, linear_folde
 TEAM_KERNELS(FoldedWeights, 32, linear_folded, linear_folded_gated, linear_folded_onward)
 TEAM_KERNELS(FoldedWeights, 64, linear_folded, linear_folded_gated, linear_folded_onward)
 
-// Heads of which only the largest results count.
-#define LARGEST_KERNELS(tokens)                                                \
-    TEAM_KERNEL(FoldedWeights, 1, tokens, linear_folded_largest, kLargest)     \
-    TEAM_KERNEL(FoldedWeights, 2, tokens, linear_folded_largest, kLargest)     \
-    TEAM_KERNEL(FoldedWeights, 3, tokens, linear_folded_largest, kLargest)
-
-LARGEST_KERNELS(8)
-LARGEST_KERNELS(16)
-LARGEST_KERNELS(32)
-LARGEST_KERNELS(64)
+HEAD_KERNEL(FoldedWeights, 3, 8, linear_folded_largest)
+HEAD_KERNEL(FoldedWeights, 3, 16, linear_folded_largest)
+HEAD_KERNEL(FoldedWeights, 3, 32, linear_folded_largest)
+HEAD_KERNEL(FoldedWeights, 3, 64, linear_folded_largest)

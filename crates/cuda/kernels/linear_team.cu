@@ -22,9 +22,8 @@ struct Bf16Weights : BoxedWeights {
     }
 
     template <class Team>
-    static __device__ __forceinline__ void multiply(const Team& team, const Ahead& ahead, typename Team::Sums& sums) {
+    static __device__ __forceinline__ void multiply(const Team& team, Place& place, const Ahead& ahead, typename Team::Sums& sums) {
         const uint32_t base = shared_address(team.ring), mine = threadIdx.x / 128 * 64 * kRowBytes;
-        Place place;
         uint32_t before = 0;
 #pragma unroll 1
         for (uint32_t stage = team.begin; stage < team.end; ++stage, place.advance(team.stages)) {

@@ -31,7 +31,7 @@ void run(Product& product, const Folded& folded, uint32_t groups, uint32_t token
     p.x_rows = product.x.elements.data();
     p.x_stride = product.x.stride;
     const uint32_t tile = 64 * groups;
-    if (tiling.narrow == 0) tiling.full = (shape.outputs + tile - 1) / tile;
+    if (tiling.full + tiling.narrow == 0) tiling.full = (shape.outputs + tile - 1) / tile;
     p.full_tiles = tiling.full;
     p.stages = (shape.inputs + kUnitInputs - 1) / kUnitInputs;
     const uint32_t blocks = (tiling.full + tiling.narrow) * shape.parts, warpgroups = std::max(groups, 2u) + 1;
@@ -80,7 +80,7 @@ Matrix whole(int rows, int columns, int gap = 0) {
 }
 
 // The lowest of the largest results of every row; of a row that is not a number none is, which draws token 0.
-void check_largest(const ProductCase& shape, uint32_t groups, uint32_t tokens, Kernel kernel) {
+void check_largest(const ProductCase& shape, uint32_t blocks, uint32_t tokens, Kernel kernel) {
     Product product(shape, whole(shape.outputs, shape.inputs));
     product.x = whole(shape.rows, shape.inputs, 8);
     for (int i = 0; i < shape.inputs; ++i) product.x.set(shape.rows / 2, i, NAN);
@@ -102,7 +102,7 @@ void check_largest(const ProductCase& shape, uint32_t groups, uint32_t tokens, K
     // A second time with what the first one left.
     uint32_t wrong = 0;
     for (int turn = 0; turn < 2; ++turn) {
-        run(product, folded, groups, tokens, kernel);
+        run(product, folded, 3, tokens, kernel, {blocks, 0});
         const SettleParams p{keys.data(), table_rows.data(), out.data(), last.data(), uint32_t(shape.rows)};
         emulator::launch({1, 64, 0, shape.order}, [&] { settle_largest(p); });
         for (int row = 0; row < shape.rows; ++row) {
@@ -111,7 +111,7 @@ void check_largest(const ProductCase& shape, uint32_t groups, uint32_t tokens, K
         }
         wrong += last[0] != 77;
     }
-    report(words("folded %ux%u largest, %d rows, %d x %d%s", groups, tokens, shape.rows, shape.outputs, shape.inputs,
+    report(words("folded largest of %u, %d rows, %d x %d, %u blocks%s", tokens, shape.rows, shape.outputs, shape.inputs, blocks,
                  shape.late ? ", late" : ""),
            wrong == 0, words("%u wrong", wrong));
 }
@@ -146,14 +146,14 @@ int main() {
     check({61, 512, 1536, Order::kShuffled, kGated, 1, true, true}, 3, 64, three_64, {2, 1});
     check({33, 480, 384, Order::kForward, kGated, 1, false, true}, 3, 64, three_64, {1, 3});
     check({12, 224, 640, Order::kBackward, kGated, 1, true}, 2, 16, two_16, {0, 4});
-    // The largest alone: tiles that are not full, several of them, rings that turn, warpgroups that take turns.
+    // The largest alone: tiles that are not full, one or several of a block and not as many of each, rings that turn.
     for (const Order order : {Order::kForward, Order::kBackward, Order::kShuffled}) {
-        check_largest({64, 416, 640, order}, 3, 64, linear_folded_largest_team_3x64);
-        check_largest({50, 288, 384, order, kResults, 1, false, true}, 2, 64, linear_folded_largest_team_2x64);
-        check_largest({41, 160, 1152, order, kResults, 1, false, true}, 1, 64, linear_folded_largest_team_1x64);
-        check_largest({32, 224, 136, order}, 2, 32, linear_folded_largest_team_2x32);
-        check_largest({9, 96, 256, order, kResults, 1, false, true}, 1, 16, linear_folded_largest_team_1x16);
-        check_largest({5, 352, 256, order}, 3, 8, linear_folded_largest_team_3x8);
+        check_largest({64, 1056, 640, order}, 4, 64, linear_folded_largest_64);
+        check_largest({50, 480, 384, order, kResults, 1, false, true}, 1, 64, linear_folded_largest_64);
+        check_largest({41, 160, 1152, order, kResults, 1, false, true}, 1, 64, linear_folded_largest_64);
+        check_largest({32, 992, 136, order}, 5, 32, linear_folded_largest_32);
+        check_largest({9, 416, 256, order, kResults, 1, false, true}, 3, 16, linear_folded_largest_16);
+        check_largest({5, 800, 256, order}, 2, 8, linear_folded_largest_8);
     }
     // Warpgroups that take turns: with every ending, rings that turn, a turn that one of them does not have.
     for (const Order order : {Order::kForward, Order::kBackward, Order::kShuffled}) {

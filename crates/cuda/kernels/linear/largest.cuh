@@ -1,19 +1,26 @@
-// The largest result of each row of a tile and where it stands; tiles then agree in memory, in whatever order they come.
+// The largest result of each row and where it stands. Warps of a block agree in shared memory, and blocks in device memory, in
+// whatever order they come: a key has the number above and its place below, turned so that the lowest counts among equals.
 #pragma once
-#include "../common/barrier.cuh"
 #include "../common/ordered.cuh"
 #include "params.cuh"
 
 // Of at most `kRows` rows, in shared memory.
 template <int kRows>
-struct LargestOfTile {
+struct LargestOfBlock {
+    unsigned long long keys[kRows];
+    // Whoever has less need not look for a key.
     uint32_t numbers[kRows];
-    uint32_t places[kRows];
 
     __device__ __forceinline__ void begin() {
         if (threadIdx.x >= kRows) return;
+        keys[threadIdx.x] = 0;
         numbers[threadIdx.x] = 0;
-        places[threadIdx.x] = 0xffffffffu;
+    }
+
+    // Of all blocks, one a row; zero where none has come yet. When all warps of this one have met.
+    __device__ __forceinline__ void tell(const LinearSurroundings& p) const {
+        const uint32_t row = threadIdx.x;
+        if (row < kRows && row < p.rows) atomicMax(static_cast<unsigned long long*>(p.out) + row, keys[row]);
     }
 };
 
@@ -23,7 +30,7 @@ struct LargestResults {
     static constexpr int kEach = kRows / 4;
     // As numbers that compare; what is no number is less than all others, as is an output that is not there.
     uint32_t values[2][kEach];
-    uint32_t output;
+    const uint32_t output;
     const uint32_t lane = threadIdx.x % 32;
 
     __device__ __forceinline__ LargestResults(const float (&sums)[kRows / 2], const float* factors, uint32_t first, uint32_t outputs)
@@ -40,10 +47,25 @@ struct LargestResults {
         }
     }
 
+    // Must be called by whole warps; others need not be there.
+    __device__ __forceinline__ void show(LargestOfBlock<kRows>& block) const {
+        show_numbers(block);
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+            const uint32_t largest = block.numbers[row(i)];
+            const bool is_first = values[0][i] == largest;
+            if (is_first || values[1][i] == largest) {
+                atomicMax(&block.keys[row(i)], place_key(largest, is_first ? output : output + 8));
+            }
+        }
+    }
+
+private:
     __device__ __forceinline__ uint32_t row(uint32_t i) const { return i / 2 * 8 + lane % 4 * 2 + i % 2; }
 
     // Lanes that have other outputs of the same rows halve the rows among them, as long as there are some, and compare.
-    __device__ __forceinline__ void show_numbers(LargestOfTile<kRows>& tile) const {
+    __device__ __forceinline__ void show_numbers(LargestOfBlock<kRows>& block) const {
         uint32_t largest[kEach], begin = 0;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) largest[i] = max(values[0][i], values[1][i]);
@@ -66,26 +88,6 @@ struct LargestResults {
             }
         }
 #pragma unroll
-        for (int i = 0; i < kLeft; ++i) atomicMax(&tile.numbers[row(begin + i)], largest[i]);
-    }
-
-    // Whoever has it says where; the lowest place counts.
-    __device__ __forceinline__ void show_places(LargestOfTile<kRows>& tile) const {
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-            const uint32_t largest = tile.numbers[row(i)];
-            if (values[0][i] == largest) {
-                atomicMin(&tile.places[row(i)], output);
-            } else if (values[1][i] == largest) {
-                atomicMin(&tile.places[row(i)], output + 8);
-            }
-        }
+        for (int i = 0; i < kLeft; ++i) atomicMax(&block.numbers[row(begin + i)], largest[i]);
     }
 };
-
-// Of all tiles, one a row; zero where no tile has come yet.
-template <int kRows>
-__device__ __forceinline__ void tell_largest(const LargestOfTile<kRows>& tile, const LinearSurroundings& p, uint32_t row) {
-    if (row >= min(p.rows, static_cast<uint32_t>(kRows))) return;
-    atomicMax(static_cast<unsigned long long*>(p.out) + row, place_key(tile.numbers[row], tile.places[row]));
-}

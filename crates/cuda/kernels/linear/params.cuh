@@ -36,4 +36,4 @@ struct LinearSurroundings {
 struct LinearParams : LinearMaps, LinearSurroundings {};
 
 // What becomes of the sums.
-enum class Ending { kResults, kGated, kOnward, kLargest };
+enum class Ending { kResults, kGated, kOnward };

@@ -12,7 +12,6 @@
 #include "../common/shares.cuh"
 #include "../common/wgmma.cuh"
 #include "factors.cuh"
-#include "largest.cuh"
 #include "rows.cuh"
 
 // Elements of x, and bytes of a weight's row, that one copy brings.
@@ -54,7 +53,7 @@ struct BoxedWeights {
 };
 
 // `Kind` says what weights are: `Params`, `kInputs` of a stage and `kGroupBytes` of 64 outputs in it, the `span` of a tile, `expect`,
-// `fetch` and the `bytes` it brings, `prepare`, for what no kernel of the step writes, and `multiply`; `kThreadsToRelease`, of which
+// `fetch` and the `bytes` it brings, `prepare`, for what no kernel of the step writes, and `multiply`, from a place of the ring on; `kThreadsToRelease`, of which
 // one says for all that they are done with a stage, `kMayBeSecond`, whether weights may be the second factor, and `kTurnsOfOne`:
 // so many warpgroups take turns with the stages of a tile of 64 outputs.
 template <class Kind, int kGroups, int kTokens, Ending kEnding>
@@ -62,7 +61,6 @@ struct TeamOf {
     using Params = typename Kind::Params;
     static constexpr Ending kEnds = kEnding;
     static constexpr bool kGated = kEnding == Ending::kGated;
-    static constexpr bool kLargest = kEnding == Ending::kLargest;
     static constexpr int kOutputs = 64 * kGroups;
     static constexpr int kRows = kTokens;
     // Rows of x begin at a multiple of 1024.
@@ -92,7 +90,6 @@ struct TeamOf {
         // Opens when the sums of others are there.
         Barrier come;
         alignas(8) float factors[kTokens];
-        LargestOfTile<kLargest ? kTokens : 1> largest;
     };
     static_assert(sizeof(Barriers) <= 1024, "fits");
     // So many blocks at most share a tile.
@@ -144,6 +141,22 @@ struct TeamOf {
     }
 
     __device__ void run() const {
+        begin_run();
+        if (threadIdx.x >= kConsumers) {
+            const uint32_t warp = (threadIdx.x - kConsumers) / 32;
+            if (warp > 0) {
+                find_late_factors(warp - 1);
+            } else {
+                produce();
+            }
+        } else {
+            consume();
+        }
+    }
+
+protected:
+    // Barriers for all, and the word for the kernel behind.
+    __device__ __forceinline__ void begin_run() const {
         if (threadIdx.x == 0) {
 #pragma unroll 1
             for (int i = 0; i < kStages; ++i) {
@@ -155,7 +168,6 @@ struct TeamOf {
             publish_barriers();
             barriers->come.expect(received_bytes());
         }
-        if constexpr (kLargest) barriers->largest.begin();
         if (threadIdx.x == kConsumers) {
             Kind::expect(p);
             expect_map(&p.x);
@@ -163,19 +175,25 @@ struct TeamOf {
         __syncthreads();
         if (parts > 1) greet_cluster();
         let_successor_begin();
-        if (threadIdx.x >= kConsumers) {
-            const uint32_t warp = (threadIdx.x - kConsumers) / 32;
-            if (warp > 0) {
-                wait_for_predecessor();
-                if (kEnding != Ending::kOnward && p.squares) {
-                    find_factors<kFactorWarps>(p, barriers->factors, warp - 1, part, parts);
-                }
-                tell_found(barriers->found);
-            } else {
-                produce();
-            }
-        } else {
-            consume();
+    }
+
+    __device__ __forceinline__ void find_late_factors(uint32_t warp) const {
+        wait_for_predecessor();
+        if (kEnding != Ending::kOnward && p.squares) find_factors<kFactorWarps>(p, barriers->factors, warp, part, parts);
+        tell_found(barriers->found);
+    }
+
+    __device__ void fetch_weights(uint32_t slot, const Span& from, uint32_t stage) const {
+        Barrier* full = &barriers->full[slot];
+        full->expect(Kind::template bytes<kGroups, kGated>(p, from) + kInputBytes);
+        Kind::template fetch<kGroups, kGated>(p, ring + slot * kBytes, full, from, stage);
+    }
+
+    __device__ void fetch_x(uint32_t slot, uint32_t stage) const {
+#pragma unroll
+        for (int slice = 0; slice < Kind::kInputs / kSlice; ++slice) {
+            copy_box(ring + slot * kBytes + kWeightBytes + slice * kTokens * kSlice * 2, &p.x, &barriers->full[slot],
+                     stage * Kind::kInputs + slice * kSlice, 0);
         }
     }
 
@@ -195,27 +213,13 @@ private:
         return reinterpret_cast<float*>(ring + kStages * kBytes - received_bytes()) + (from - (from > to)) * share_floats();
     }
 
-    __device__ void fetch_weights(uint32_t slot, uint32_t stage) const {
-        Barrier* full = &barriers->full[slot];
-        full->expect(Kind::template bytes<kGroups, kGated>(p, span) + kInputBytes);
-        Kind::template fetch<kGroups, kGated>(p, ring + slot * kBytes, full, span, stage);
-    }
-
-    __device__ void fetch_x(uint32_t slot, uint32_t stage) const {
-#pragma unroll
-        for (int slice = 0; slice < Kind::kInputs / kSlice; ++slice) {
-            copy_box(ring + slot * kBytes + kWeightBytes + slice * kTokens * kSlice * 2, &p.x, &barriers->full[slot],
-                     stage * Kind::kInputs + slice * kSlice, 0);
-        }
-    }
-
     // One thread of a warp keeps the ring full.
     __device__ void produce() const {
         const bool leads = threadIdx.x % 32 == 0;
         const uint32_t count = end - begin, early = min(count, stages);
         if (leads) {
 #pragma unroll 1
-            for (uint32_t i = 0; i < early; ++i) fetch_weights(i, begin + i);
+            for (uint32_t i = 0; i < early; ++i) fetch_weights(i, span, begin + i);
         }
         __syncwarp();
         wait_for_predecessor();
@@ -226,7 +230,7 @@ private:
 #pragma unroll 1
         for (uint32_t i = early; i < count; ++i, place.advance(stages)) {
             barriers->empty[place.stage].wait(place.parity);
-            fetch_weights(place.stage, begin + i);
+            fetch_weights(place.stage, span, begin + i);
             fetch_x(place.stage, begin + i);
         }
     }
@@ -361,20 +365,6 @@ private:
         }
     }
 
-    // The largest result of each row, out of registers. No blocks share inputs here.
-    __device__ __forceinline__ void find_largest(const Sums& sums) const {
-        static_assert(!kRowsFirst, "a thread has outputs of many rows");
-        if (p.squares) barriers->found.wait(0);
-        const float* factors = p.squares ? barriers->factors : nullptr;
-        const uint32_t first = span.first * 64 + worker() / 32 * 16 + threadIdx.x % 32 / 4;
-        const LargestResults<kTokens> results(sums, factors, first, p.outputs);
-        results.show_numbers(barriers->largest);
-        meet(2, 128 * kGroups);
-        results.show_places(barriers->largest);
-        meet(2, 128 * kGroups);
-        tell_largest(barriers->largest, p, worker());
-    }
-
     __device__ void consume() const {
         constexpr bool kEndsLayer = kEnding == Ending::kOnward;
         if (worker() / 128 >= span.count) {
@@ -390,12 +380,9 @@ private:
         Kind::prepare(*this, weights_ahead);
         wait_for_predecessor();
         if constexpr (kEndsLayer) rows.load_residuals(tile_sums, Rows::first_number(), ahead);
-        Kind::multiply(*this, weights_ahead, sums);
+        Place place{turn()};
+        Kind::multiply(*this, place, weights_ahead, sums);
         if constexpr (kTurns > 1) add_turns(sums);
-        if constexpr (kLargest) {
-            if (turn() == 0) find_largest(sums);
-            return;
-        }
         if constexpr (kGated) {
             if (parts == 1) {
                 if (turn() == 0) gate(sums);

@@ -9,7 +9,7 @@ use tensor::{DType, ViewMut};
 use crate::chain::Chain;
 use crate::device::CudaDevice;
 use crate::launch::are_pieces;
-use crate::linear::{Ending, Onward, Product};
+use crate::linear::{Ending, MOST_ROWS, Onward, Product};
 
 impl CudaDevice {
     /// True when a product goes into a chain.
@@ -94,23 +94,21 @@ impl CudaDevice {
 
     /// One product and a small kernel, where no row's scores need be written.
     pub(crate) fn run_linear_largest(&self, mut op: LinearLargest<'_>) -> Result<(), OpError> {
-        let (weight, rows) = (op.product.weight, op.product.x.rows());
+        let weight = op.product.weight;
         let norm = match op.inputs {
             Inputs::Plain => None,
             Inputs::Late(norm) => Some(norm),
             Inputs::Packed => return op.compose(self),
         };
         let product = Product::from(op.product.reborrow());
-        let unbiased = product.bias.is_none() && product.rows_are_pieces();
-        let fusable = self.products.fusable(weight, rows, false);
-        let fusable = fusable.filter(|&fusable| unbiased && self.products.tells_largest(fusable));
-        let Some(fusable) = fusable.filter(|_| !self.chains(weight, &product)) else {
+        let fits = product.bias.is_none()
+            && product.rows_are_pieces()
+            && product.x.rows() <= MOST_ROWS
+            && !self.chains(weight, &product);
+        let keys = self.sampling.largest();
+        if !fits || !self.products.run_largest(&product, weight, norm, keys)? {
             return op.compose(self);
-        };
-        let ending = Ending::Largest {
-            keys: self.sampling.largest(rows),
-        };
-        self.products.run_fused(&product, fusable, norm, &ending)?;
+        }
         Ok(self.settle_largest(&op.draw)?)
     }
 

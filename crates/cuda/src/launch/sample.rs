@@ -92,9 +92,8 @@ impl Sampling {
         })
     }
 
-    /// Where keys of the largest logits of so many rows go.
-    pub(crate) fn largest(&self, rows: usize) -> u64 {
-        assert!(rows <= MOST_ROWS, "every row has a key");
+    /// Where keys of the largest logits go, of as many rows as products of folded weights have.
+    pub(crate) fn largest(&self) -> u64 {
         self.largest.address() as u64
     }
 }
@@ -148,7 +147,7 @@ impl CudaDevice {
     pub(crate) fn settle_largest(&self, draw: &Draw<'_>) -> Result<(), DeviceError> {
         let rows = draw.table_rows.cols();
         let params = SettleParams {
-            largest: self.sampling.largest(rows),
+            largest: self.sampling.largest(),
             table_rows: draw.table_rows.address() as u64,
             out: draw.out.address() as u64,
             last: draw.last.address() as u64,

@@ -56,9 +56,24 @@ impl Products {
         choice.variant.filter(|_| faster)
     }
 
-    /// True when a product of so many rows with the weight can tell the largest results alone.
-    pub(crate) fn tells_largest(&self, fusable: Fusable<'_>) -> bool {
-        matches!(fusable, Fusable::Plain(_, Variant::Folded(team)) if team.is_alone())
+    /// Enqueues a product of which keys of the largest results alone go to memory, where its folded weight is to be preferred; false
+    /// where it is not.
+    pub(crate) fn run_largest(
+        &self,
+        product: &Product<'_>,
+        weight: &Weight,
+        norm: Option<LateNorm<'_>>,
+        keys: u64,
+    ) -> Result<bool, DeviceError> {
+        let fusable = self.fusable(weight, product.x.rows(), false);
+        let Some(Fusable::Plain(weight, Variant::Folded(_))) = fusable else {
+            return Ok(false);
+        };
+        let folded = weight.folded.get();
+        let folded = folded.expect("only products with folded weights are computed so");
+        let folds = self.stream.folds();
+        folds.run_largest(&self.context, product, folded, norm, keys)?;
+        Ok(true)
     }
 
     /// Enqueues a product in one of the ways of our own kernels; says which, or nothing where there are fewer.

@@ -13,8 +13,6 @@ pub(crate) enum Ending<'a> {
     Gated { gelu: bool },
     /// It is added to the residual, and the sum goes on to a norm.
     Onward(Onward<'a>),
-    /// Keys of the largest results go to this address, one a row; only folded weights know this.
-    Largest { keys: u64 },
 }
 
 /// The end of a layer; the product's own destination takes the sum times the norm's weight.
@@ -25,7 +23,7 @@ pub(crate) struct Onward<'a> {
 }
 
 impl Ending<'_> {
-    /// How names of kernels begin, by ending, of those that every kind of weights knows.
+    /// How names of kernels begin, by ending.
     pub(super) const NAMES: [&'static str; 3] = ["linear_stream", "linear_gated", "linear_onward"];
 
     pub(crate) fn is_gated(&self) -> bool {
@@ -43,7 +41,6 @@ impl Ending<'_> {
             Self::Results => 0,
             Self::Gated { .. } => 1,
             Self::Onward(_) => 2,
-            Self::Largest { .. } => 3,
         }
     }
 }
@@ -119,9 +116,6 @@ impl Surroundings {
             all.parts = norm.squares.stride() as u32;
             (all.width, all.eps) = (norm.width as f32, norm.eps);
         }
-        if let Ending::Largest { keys } = ending {
-            all.out = *keys;
-        }
         if let Ending::Onward(onward) = ending {
             all.residual = onward.residual.address() as u64;
             all.residual_stride = onward.residual.stride() as u32;
@@ -130,6 +124,11 @@ impl Surroundings {
             all.next_parts = onward.squares.stride() as u32;
         }
         all
+    }
+
+    /// The same where keys of the largest results go to this address, one a row, and no results anywhere.
+    pub(crate) fn telling_largest(self, keys: u64) -> Self {
+        Self { out: keys, ..self }
     }
 
     /// Its results as a matrix; none where they are not of the type of activations.

@@ -50,11 +50,6 @@ impl Team {
         GROUP * self.groups
     }
 
-    /// True when blocks share no inputs.
-    pub(super) fn is_alone(self) -> bool {
-        self.parts == 1
-    }
-
     pub(super) fn blocks(self, outputs: usize) -> usize {
         outputs.div_ceil(self.outputs()) * self.parts
     }
@@ -119,8 +114,8 @@ impl AtOnce {
 }
 
 /// The compiled kernels of one kind of weights, by ending, rows and warpgroups.
-pub(super) struct Shapes<const COUNT: usize, const ENDINGS: usize = { Ending::NAMES.len() }> {
-    functions: [[[Function; GROUPS.len()]; COUNT]; ENDINGS],
+pub(super) struct Shapes<const COUNT: usize> {
+    functions: [[[Function; GROUPS.len()]; COUNT]; Ending::NAMES.len()],
     rows: [usize; COUNT],
     /// Inputs of a stage.
     stage: usize,
@@ -135,11 +130,11 @@ fn threads(groups: usize, turns_of_one: usize) -> usize {
     2 * GROUP * (computing + 1)
 }
 
-impl<const COUNT: usize, const ENDINGS: usize> Shapes<COUNT, ENDINGS> {
+impl<const COUNT: usize> Shapes<COUNT> {
     /// Those whose names begin so, by ending.
     pub(super) fn find(
         (modules, units): (&Modules, usize),
-        names: [&str; ENDINGS],
+        names: [&str; Ending::NAMES.len()],
         rows: [usize; COUNT],
         (stage, turns_of_one): (usize, usize),
     ) -> Result<Self, DeviceError> {

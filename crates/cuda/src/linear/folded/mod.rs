@@ -11,7 +11,7 @@ use super::surroundings::{Ending, Surroundings};
 use super::team::{Shapes, Team};
 use super::{DeviceWeight, Product, Products, Variant};
 use crate::context::Context;
-use crate::launch::{Grid, launch};
+use crate::launch::{Grid, WHOLE_ROOM, launch};
 use crate::memory::{allocate, read};
 use crate::module::{Function, Modules};
 use crate::tensor_map::TensorMap;
@@ -33,14 +33,11 @@ const ROWS: [usize; 4] = [8, 16, 32, 64];
 /// Warpgroups that take turns with the stages of 64 outputs; kernels/linear_folded.cu has the same number.
 const TURNS_OF_ONE: usize = 2;
 /// How names of kernels begin, by ending.
-const NAMES: [&str; Ending::NAMES.len() + 1] = [
+const NAMES: [&str; Ending::NAMES.len()] = [
     "linear_folded",
     "linear_folded_gated",
     "linear_folded_onward",
-    "linear_folded_largest",
 ];
-/// The most rows of products of folded weights.
-pub(crate) const MOST_ROWS: usize = ROWS[ROWS.len() - 1];
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -66,6 +63,31 @@ struct FoldedParams {
     x_stride: u64,
     full_tiles: u64,
     surroundings: Surroundings,
+}
+
+impl FoldedParams {
+    /// Of a product whose rows come in boxes of so many; all tiles have as many outputs.
+    fn new(
+        product: &Product<'_>,
+        rows: usize,
+        folded: &Buffer,
+        (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
+    ) -> Result<Self, DeviceError> {
+        let (x, outputs) = (&product.x, ending.outputs(product));
+        let stages = x.cols().div_ceil(UNIT_INPUTS);
+        let places = Layout::new((outputs, x.cols())).at(folded);
+        Ok(Self {
+            x: product.row_boxes(rows)?,
+            weight: places.units,
+            heads: places.heads,
+            strays: places.strays,
+            units: (outputs / UNIT_ROWS) as u64,
+            x_rows: x.address() as u64,
+            x_stride: x.stride() as u64,
+            full_tiles: 0,
+            surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
+        })
+    }
 }
 
 /// How a folded weight of some shape lies in memory: all units, their heads, then strays.
@@ -132,6 +154,12 @@ pub(crate) fn folded_bytes((outputs, inputs): (usize, usize)) -> usize {
     }
 }
 
+/// The most rows of products of folded weights.
+pub(crate) const MOST_ROWS: usize = ROWS[ROWS.len() - 1];
+/// Outputs of a tile of a head, and threads of its blocks; kernels/linear_folded.cu has the same numbers.
+const HEAD_TILE: usize = 192;
+const HEAD_THREADS: usize = 512;
+
 /// What products of one shape take instead, where their weight is folded.
 #[derive(Clone, Copy, Default)]
 pub(super) struct FoldedChoice {
@@ -144,14 +172,25 @@ pub(super) struct FoldedChoice {
 /// The kernels that fold weights and multiply them.
 pub(super) struct Folds {
     fold: Function,
-    shapes: Shapes<{ ROWS.len() }, { NAMES.len() }>,
+    shapes: Shapes<{ ROWS.len() }>,
+    /// Of which only the largest results count, by rows.
+    heads: [Function; ROWS.len()],
+    units: usize,
 }
 
 impl Folds {
     pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
+        let fold = modules.find("fold_weight")?;
+        let mut heads = [fold; _];
+        for (head, rows) in heads.iter_mut().zip(ROWS) {
+            let name = format!("linear_folded_largest_{rows}");
+            *head = modules.find_with_shared(&name, WHOLE_ROOM)?;
+        }
         Ok(Self {
-            fold: modules.find("fold_weight")?,
+            fold,
             shapes: Shapes::find((modules, units), NAMES, ROWS, (UNIT_INPUTS, TURNS_OF_ONE))?,
+            heads,
+            units,
         })
     }
 
@@ -174,10 +213,7 @@ impl Folds {
         folded: &Buffer,
         (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
     ) -> Result<(), DeviceError> {
-        let x = &product.x;
         let outputs = ending.outputs(product);
-        let stages = x.cols().div_ceil(UNIT_INPUTS);
-        let places = Layout::new((outputs, x.cols())).at(folded);
         let (blocks, full_tiles) = if ending.is_gated() {
             let tiles = self.shapes.spread(team, outputs);
             (tiles.all, tiles.full)
@@ -185,19 +221,37 @@ impl Folds {
             (team.blocks(outputs), 0)
         };
         let params = FoldedParams {
-            x: product.row_boxes(team.rows())?,
-            weight: places.units,
-            heads: places.heads,
-            strays: places.strays,
-            units: (outputs / UNIT_ROWS) as u64,
-            x_rows: x.address() as u64,
-            x_stride: x.stride() as u64,
             full_tiles: full_tiles as u64,
-            surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
+            ..FoldedParams::new(product, team.rows(), folded, (norm, ending))?
         };
         // SAFETY: the struct of the kernel; addresses and strides come from checked views, and the weight was folded in this
         // shape.
         unsafe { self.shapes.launch(context, team, (ending, blocks), &params) }
+    }
+
+    /// Enqueues a product of which keys of the largest results alone go to memory; rows of `x` are made of 16-byte pieces.
+    pub(super) fn run_largest(
+        &self,
+        context: &Context,
+        product: &Product<'_>,
+        folded: &Buffer,
+        norm: Option<LateNorm<'_>>,
+        keys: u64,
+    ) -> Result<(), DeviceError> {
+        let known = ROWS.iter().position(|&rows| rows >= product.x.rows());
+        let number = known.expect("no more rows than there are kernels for");
+        let params = FoldedParams::new(product, ROWS[number], folded, (norm, &Ending::Results))?;
+        let params = FoldedParams {
+            surroundings: params.surroundings.telling_largest(keys),
+            ..params
+        };
+        let grid = Grid {
+            blocks: (product.out.cols().div_ceil(HEAD_TILE).min(self.units), 1, 1),
+            threads: HEAD_THREADS,
+            shared: WHOLE_ROOM,
+        };
+        // SAFETY: as above; there is a key for each row.
+        unsafe { launch(context, self.heads[number], grid, &params) }
     }
 }
 
