@@ -128,8 +128,10 @@ struct StreamShape {
     // Two blocks a multiprocessor, one for the widest heads.
     static constexpr int kBlocks = kBuffer <= 16384 && !kSingle ? 2 : 1;
     static constexpr int kRoom = kBlocks == 2 ? kHalfRoom : kWholeRoom;
-    // A block that has room for more is not faster with more than two units (docs/performance.md).
-    static constexpr int kMostBuffers = kSingle ? 8 : 12;
+    static constexpr int kMostBuffers = 12;
+    // A block that has room for more is not faster with more than two units (docs/performance.md), but where it begins late:
+    // memory gives to whom asks for more, and it catches up with the others.
+    static constexpr bool kMayCatchUp = kSingle;
     // The largest one has no room for weights of norms beside a ring of six buffers.
     static constexpr bool kKeepsNorms = kBlocks == 1 || kDim * kColumns <= 2048;
 
@@ -160,6 +162,8 @@ struct StreamShape {
     static constexpr int kFit = (kRoom - static_cast<int>(sizeof(Control))) / kBuffer;
     static constexpr int kBuffers = kFit < kMostBuffers ? kFit : kMostBuffers;
     static_assert(kBuffers >= 6, "something is on its way while keys and values are used");
+    // Buffers that are filled ahead of those who use them.
+    static constexpr uint32_t kAhead = kMayCatchUp ? 8 : kBuffers;
 
     uint8_t* ring;
     Control* control;

@@ -18,12 +18,13 @@ struct StreamProducer {
     uint32_t slot;
     uint32_t shared_rows = 0;
     RingPlace<Shape::kBuffers> at;
+    // Buffers that may be filled before one is given back, which one that is, and whether they may become more.
+    uint32_t ahead = Shape::kAhead;
+    RingPlace<Shape::kBuffers> next_free;
+    bool may_catch_up = Shape::kMayCatchUp;
 
     __device__ StreamProducer(const StreamParams& params, const Shape& shared, uint32_t kv_head)
-        : p(params), a(params.attend), shape(shared), head(kv_head), waited(params.fresh.slots != nullptr) {
-        // Everything is free at first.
-        at.parity = 1;
-    }
+        : p(params), a(params.attend), shape(shared), head(kv_head), waited(params.fresh.slots != nullptr) {}
 
     __device__ void run(const StreamStart& start, uint32_t worker) {
         const auto& [place, rest, first, slots] = start;
@@ -102,6 +103,21 @@ private:
         if (!alone) shared_rows = 1;
     }
 
+    // Waits until the next buffer may be filled. When as much is on its way as usual there is time to ask for the kernel before:
+    // a block that finds it ended has begun late.
+    __device__ __forceinline__ void wait_for_room() {
+        if (ahead == 0 && may_catch_up) {
+            may_catch_up = false;
+            if (__any_sync(kAllLanes, need_not_wait_for_predecessor())) ahead = Shape::kBuffers - Shape::kAhead;
+        }
+        if (ahead > 0) {
+            --ahead;
+            return;
+        }
+        shape.control->empty[next_free.stage].wait(next_free.parity);
+        next_free.advance();
+    }
+
     __device__ void fetch_unit(const uint32_t* pages, const Sight& sight, uint32_t number, Unit& unit) {
         const uint32_t first = number * kUnit, size = a.page_size;
         const uint32_t begin = sight.begin_in(first), end = sight.end_in(first);
@@ -125,7 +141,7 @@ private:
             const bool mine = seen && row < kHalf;
             const uint32_t runs = __popc(__ballot_sync(kAllLanes, mine));
             Barrier* full = &shape.control->full[at.stage];
-            shape.control->empty[at.stage].wait(at.parity);
+            wait_for_room();
             if (lane == 0) {
                 if (part == 0) shape.control->units[known % kUnitsKnown] = told;
                 full->expect(runs * p.run * Shape::kSlices * 128);
