@@ -1,6 +1,6 @@
 //! The primary context of one GPU and its one stream.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use cudarc::driver::sys;
 use ops::DeviceError;
@@ -17,6 +17,8 @@ pub(crate) struct Context {
     in_turn: bool,
     recording: Recording,
     epoch: AtomicU64,
+    /// See [`Self::busy_units`].
+    busy: AtomicUsize,
 }
 
 // SAFETY: driver handles may be used from any thread that has made the context current.
@@ -53,6 +55,7 @@ impl Context {
             in_turn,
             recording: Recording::default(),
             epoch: AtomicU64::new(0),
+            busy: AtomicUsize::new(0),
         })
     }
 
@@ -102,6 +105,15 @@ impl Context {
     /// Something changes what steps are given, or kernels are enqueued elsewhere from now on.
     pub(crate) fn begin_epoch(&self) {
         self.epoch.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Multiprocessors that the kernel enqueued last has for itself: blocks of the next one find them taken at first.
+    pub(crate) fn busy_units(&self) -> usize {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn keep_busy(&self, units: usize) {
+        self.busy.store(units, Ordering::Relaxed);
     }
 
     pub(crate) fn stream(&self) -> sys::CUstream {

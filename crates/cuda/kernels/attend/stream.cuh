@@ -40,6 +40,8 @@ struct StreamParams {
     // 2³¹ by the group and by the number of key heads, rounded up.
     uint32_t by_group;
     uint32_t by_heads;
+    // The first block that finds no multiprocessor free while the kernel before runs.
+    uint32_t late_from;
 
     __device__ uint32_t worker_of(uint32_t block) const { return static_cast<uint64_t>(block) * by_heads >> 31; }
     // The number of the new token that a column belongs to, and of its head in the group.
@@ -129,9 +131,6 @@ struct StreamShape {
     static constexpr int kBlocks = kBuffer <= 16384 && !kSingle ? 2 : 1;
     static constexpr int kRoom = kBlocks == 2 ? kHalfRoom : kWholeRoom;
     static constexpr int kMostBuffers = 12;
-    // A block that has room for more is not faster with more than two units (docs/performance.md), but where it begins late:
-    // memory gives to whom asks for more, and it catches up with the others.
-    static constexpr bool kMayCatchUp = kSingle;
     // The largest one has no room for weights of norms beside a ring of six buffers.
     static constexpr bool kKeepsNorms = kBlocks == 1 || kDim * kColumns <= 2048;
 
@@ -162,8 +161,9 @@ struct StreamShape {
     static constexpr int kFit = (kRoom - static_cast<int>(sizeof(Control))) / kBuffer;
     static constexpr int kBuffers = kFit < kMostBuffers ? kFit : kMostBuffers;
     static_assert(kBuffers >= 6, "something is on its way while keys and values are used");
-    // Buffers that are filled ahead of those who use them.
-    static constexpr uint32_t kAhead = kMayCatchUp ? 8 : kBuffers;
+    // Buffers that are filled ahead. A block that has room for more is not faster with more than two units, unless it begins
+    // later than others: memory gives to whom asks for more, and it catches up (docs/performance.md).
+    __device__ static constexpr uint32_t ahead(bool is_late) { return kSingle && !is_late ? 8 : kBuffers; }
 
     uint8_t* ring;
     Control* control;

@@ -18,10 +18,9 @@ struct StreamProducer {
     uint32_t slot;
     uint32_t shared_rows = 0;
     RingPlace<Shape::kBuffers> at;
-    // Buffers that may be filled before one is given back, which one that is, and whether they may become more.
-    uint32_t ahead = Shape::kAhead;
+    // Buffers that may be filled before one is given back, and which one that is.
+    uint32_t ahead = Shape::ahead(blockIdx.x >= p.late_from);
     RingPlace<Shape::kBuffers> next_free;
-    bool may_catch_up = Shape::kMayCatchUp;
 
     __device__ StreamProducer(const StreamParams& params, const Shape& shared, uint32_t kv_head)
         : p(params), a(params.attend), shape(shared), head(kv_head), waited(params.fresh.slots != nullptr) {}
@@ -103,13 +102,8 @@ private:
         if (!alone) shared_rows = 1;
     }
 
-    // Waits until the next buffer may be filled. When as much is on its way as usual there is time to ask for the kernel before:
-    // a block that finds it ended has begun late.
+    // Waits until the next buffer may be filled.
     __device__ __forceinline__ void wait_for_room() {
-        if (ahead == 0 && may_catch_up) {
-            may_catch_up = false;
-            if (__any_sync(kAllLanes, need_not_wait_for_predecessor())) ahead = Shape::kBuffers - Shape::kAhead;
-        }
         if (ahead > 0) {
             --ahead;
             return;

@@ -18,14 +18,6 @@ __device__ __forceinline__ void wait_for_predecessor() {
 #endif
 }
 
-// Waits, and says whether there was nothing to wait for.
-__device__ __forceinline__ bool need_not_wait_for_predecessor() {
-    constexpr long long kNoTime = 500;
-    const long long before = clock64();
-    wait_for_predecessor();
-    return clock64() - before < kNoTime;
-}
-
 __device__ __forceinline__ void begin_after_predecessor() {
     let_successor_begin();
     wait_for_predecessor();

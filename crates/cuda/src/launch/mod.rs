@@ -210,6 +210,11 @@ unsafe fn enqueue<P: Copy>(
         )));
     }
     context.flush()?;
+    context.keep_busy(if grid.shared > HALF_ROOM {
+        grid.blocks.0 * grid.blocks.1 * grid.blocks.2
+    } else {
+        0
+    });
     // SAFETY: plain data; zero is a valid value of every field that is not set below.
     let mut attributes: [sys::CUlaunchAttribute; 2] = unsafe { std::mem::zeroed() };
     let mut count = 0;
