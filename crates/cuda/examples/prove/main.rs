@@ -18,6 +18,7 @@ mod float8;
 mod folded;
 mod graphs;
 mod handed;
+mod largest;
 mod layers;
 mod narrow;
 mod products;

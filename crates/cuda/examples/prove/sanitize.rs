@@ -7,7 +7,7 @@ use tensor::DType;
 
 use crate::attention::{Case, Scene};
 use crate::bench::{Matrix, linear, normals, sync, weight};
-use crate::{decode, float8, folded, layers, narrow, small};
+use crate::{decode, float8, folded, largest, layers, narrow, small};
 
 /// More than one segment of a row, and rows that do not begin at multiples of four.
 const VOCABULARY: usize = 13_003;
@@ -36,7 +36,8 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     }
     log_probs(device).expect("log-probabilities");
     products(device).expect("products");
-    let well = layers::replays_small(device) && folded::small(device) && well;
+    let well =
+        layers::replays_small(device) && folded::small(device) && largest::small(device) && well;
     sync(device);
     well
 }

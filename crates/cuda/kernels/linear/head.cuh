@@ -11,15 +11,16 @@ struct HeadOf : TeamOf<Kind, kGroups, kTokens, Ending::kResults> {
     using Team::barriers, Team::p, Team::span, Team::stages;
     static_assert(Team::kTurns == 1 && !Team::kRowsFirst, "a thread has outputs of many rows");
 
-    LargestOfBlock<kTokens>* largest;
+    using Largest = LargestOfBlock<kTokens, 4 * kGroups>;
+    Largest* largest;
     uint32_t tiles;
 
     static constexpr int kLargestAt = (Team::kStages * Team::kBytes + sizeof(typename Team::Barriers) + 15) / 16 * 16;
-    static_assert(kLargestAt + sizeof(LargestOfBlock<kTokens>) <= kWholeRoom, "there is room for keys");
+    static_assert(kLargestAt + sizeof(Largest) <= kWholeRoom, "there is room for keys");
 
     __device__ HeadOf(const typename Team::Params& params, uint8_t* shared)
         : Team(params, shared),
-          largest(reinterpret_cast<LargestOfBlock<kTokens>*>(shared + kLargestAt)),
+          largest(reinterpret_cast<Largest*>(shared + kLargestAt)),
           tiles((params.outputs + Team::kOutputs - 1) / Team::kOutputs) {}
 
     __device__ void run() {

@@ -5,16 +5,16 @@
 #include "params.cuh"
 
 // Of at most `kRows` rows, in shared memory.
-template <int kRows>
+template <int kRows, int kWarps>
 struct LargestOfBlock {
     unsigned long long keys[kRows];
-    // Whoever has less need not look for a key.
-    uint32_t numbers[kRows];
+    // Of each warp so far: lanes that have less need not look for a key.
+    uint32_t numbers[kWarps][kRows];
 
     __device__ __forceinline__ void begin() {
-        if (threadIdx.x >= kRows) return;
-        keys[threadIdx.x] = 0;
-        numbers[threadIdx.x] = 0;
+        if (threadIdx.x < kRows) keys[threadIdx.x] = 0;
+#pragma unroll 1
+        for (uint32_t i = threadIdx.x; i < kWarps * kRows; i += blockDim.x) numbers[i / kRows][i % kRows] = 0;
     }
 
     // Of all blocks, one a row; zero where none has come yet. When all warps of this one have met.
@@ -48,25 +48,31 @@ struct LargestResults {
     }
 
     // Must be called by whole warps; others need not be there.
-    __device__ __forceinline__ void show(LargestOfBlock<kRows>& block) const {
-        show_numbers(block);
+    template <class Block>
+    __device__ __forceinline__ void show(Block& block) const {
+        uint32_t(&numbers)[kRows] = block.numbers[threadIdx.x / 32];
+        show_numbers(numbers);
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
-            const uint32_t largest = block.numbers[row(i)];
+            const uint32_t largest = numbers[row(i)];
             const bool is_first = values[0][i] == largest;
             if (is_first || values[1][i] == largest) {
                 atomicMax(&block.keys[row(i)], place_key(largest, is_first ? output : output + 8));
             }
         }
+        // Before the next tile's are shown.
+        __syncwarp();
     }
 
 private:
     __device__ __forceinline__ uint32_t row(uint32_t i) const { return i / 2 * 8 + lane % 4 * 2 + i % 2; }
 
-    // Lanes that have other outputs of the same rows halve the rows among them, as long as there are some, and compare.
-    __device__ __forceinline__ void show_numbers(LargestOfBlock<kRows>& block) const {
+    // Lanes that have other outputs of the same rows halve the rows among them, as long as there are some, and compare. Each row
+    // is one lane's in the end.
+    __device__ __forceinline__ void show_numbers(uint32_t (&numbers)[kRows]) const {
         uint32_t largest[kEach], begin = 0;
+        bool is_mine = true;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) largest[i] = max(values[0][i], values[1][i]);
         constexpr int kLeft = kEach > 8 ? kEach / 8 : 1;
@@ -85,9 +91,13 @@ private:
                 }
             } else {
                 largest[0] = max(largest[0], __shfl_xor_sync(0xffffffffu, largest[0], offset));
+                is_mine &= !upper;
             }
         }
 #pragma unroll
-        for (int i = 0; i < kLeft; ++i) atomicMax(&block.numbers[row(begin + i)], largest[i]);
+        for (int i = 0; i < kLeft; ++i) {
+            uint32_t& number = numbers[row(begin + i)];
+            if (is_mine) number = max(number, largest[i]);
+        }
     }
 };

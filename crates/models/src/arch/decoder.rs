@@ -271,8 +271,12 @@ impl Model for Decoder {
         draw: Draw<'_>,
     ) -> Result<(), OpError> {
         let kernels = step.kernels;
-        self.run_to_head(step, hidden, |x| match self.head_weights() {
-            [weight] => kernels.linear_largest(LinearLargest {
+        self.run_to_head(step, hidden, |x| {
+            let [weight] = self.head_weights() else {
+                self.score(kernels, x, logits.reborrow())?;
+                return kernels.sample(draw.from(logits.view()));
+            };
+            kernels.linear_largest(LinearLargest {
                 product: Linear {
                     x: x.values,
                     weight,
@@ -281,11 +285,7 @@ impl Model for Decoder {
                 },
                 inputs: x.inputs,
                 draw,
-            }),
-            _ => {
-                self.score(kernels, x, logits.reborrow())?;
-                kernels.sample(draw.from(logits.view()))
-            }
+            })
         })
     }
 

@@ -29,13 +29,13 @@ const EPS: f32 = 1e-6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rows {
     Numbers,
-    /// The first row is not a number, so that none of its scores is.
+    /// The first row is not a number, so that none of its scores is; some of the second one's are not, and others are infinite.
     NotNumbers,
     /// They lack the factor of their norm.
     Late,
 }
 
-/// Whole numbers. None is zero: a weight with many zeros is not folded.
+/// Small whole numbers. None is zero: a weight with many zeros is not folded.
 fn whole(bench: &mut Bench<'_>, count: usize) -> Vec<f32> {
     const NUMBERS: [f32; 6] = [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0];
     let each = |_| NUMBERS[bench.below(NUMBERS.len())];
@@ -84,7 +84,14 @@ impl Case {
         } else {
             DType::F32
         };
-        let numbers = whole(bench, vocabulary * inputs);
+        let mut numbers = whole(bench, vocabulary * inputs);
+        // In one row of eight more sizes than are usual; sums are exact all the same.
+        for row in numbers.chunks_exact_mut(inputs).skip(3).step_by(8) {
+            let powers = (0..20).map(|power| (f64::from(power) - 6.0).exp2() as f32);
+            row.iter_mut()
+                .zip(powers)
+                .for_each(|(to, power)| *to = power);
+        }
         let host = HostWeight {
             rows: vocabulary,
             cols: inputs,
@@ -99,6 +106,9 @@ impl Case {
         let mut values = whole(bench, rows * inputs);
         if kind == Rows::NotNumbers {
             values[..inputs].fill(f32::NAN);
+            if let Some(row) = values.chunks_exact_mut(inputs).nth(1) {
+                row[inputs - 2..].fill(f32::INFINITY);
+            }
         }
         let parts = inputs.div_ceil(LateNorm::PART);
         let squares: Vec<f32> = (0..rows * parts).map(|i| 1.0 + (i % 7) as f32).collect();
