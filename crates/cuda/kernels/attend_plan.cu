@@ -25,6 +25,8 @@ __device__ void plan_attention(const PlanParams& p) {
         header[2] = make_uint4(plan.begin, plan.name, 0, 0);
     }
     __threadfence();
+    // One thread's word counts for all of its block.
+    __syncthreads();
     let_successor_begin();
     wait_for_predecessor();
 }

@@ -5,6 +5,7 @@
 // Plans of attention are written in a step, but their kernel lets nobody begin before it has ended.
 #pragma once
 
+// The first thread of a block that says so says it for the whole block.
 __device__ __forceinline__ void let_successor_begin() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
