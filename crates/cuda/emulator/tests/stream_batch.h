@@ -150,7 +150,16 @@ struct StreamBatch {
         const PlanParams planned{a, plans.data(), params.run, is_first};
         const auto kernel = shape.columns() == 16 ? plan_attention_16 : plan_attention_8;
         const uint32_t blocks = (a.workers + kPlanners - 1) / kPlanners;
+        emulator::on_let_in = [&] {
+            const uint32_t first = blockIdx.x * kPlanners;
+            for (uint32_t worker = first; worker < std::min(first + kPlanners, a.workers); ++worker) {
+                if (plans[worker].end != old.end) continue;
+                report(shape.name(), false, "lets others begin before all plans are there");
+                return;
+            }
+        };
         emulator::launch({blocks, 32 * kPlanners, 0, order, before}, [&] { kernel(planned); });
+        emulator::on_let_in = nullptr;
         params.plans = plans.data();
     }
 
