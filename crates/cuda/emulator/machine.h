@@ -77,9 +77,6 @@ struct Thread {
 // warp of each block sleeps until all other warps and blocks have done so.
 enum class Order { kForward, kBackward, kShuffled };
 
-// Called when a thread lets the kernel behind begin: what that one reads without waiting must be there.
-inline std::function<void()> on_let_in;
-
 struct Grid {
     uint32_t blocks;
     uint32_t threads;

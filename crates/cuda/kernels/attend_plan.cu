@@ -1,7 +1,6 @@
 // What every worker of `attend_stream` does, found once for all layers that have the same batch.
 //
-// Later kernels read plans before they wait: none is let in before all plans are there. That may be before the kernel ahead has
-// ended, which keeps nobody from planning where no plan of this step has been.
+// Later kernels read plans before they wait: none is let in before all plans are there.
 #include "attend/stream_plan.cuh"
 #include "common/order.cuh"
 
@@ -15,20 +14,16 @@ __device__ void plan_attention(const PlanParams& p) {
     planner.add_up();
     const StreamPlan plan = planner.plan(min(worker, p.attend.workers - 1));
     // Earlier kernels may still read what was planned before.
-    if (!p.is_first) wait_for_predecessor();
-    const bool is_there = worker < p.attend.workers;
-    if (is_there && lane < 16) p.plans[worker].slots[lane] = plan.slots[0];
-    if (is_there && lane == 0) {
+    wait_for_predecessor();
+    if (worker >= p.attend.workers) return;
+    if (lane < 16) p.plans[worker].slots[lane] = plan.slots[0];
+    if (lane == 0) {
         uint4* header = reinterpret_cast<uint4*>(p.plans + worker);
         header[0] = make_uint4(plan.origin, plan.end, plan.first_token, plan.block);
         header[1] = make_uint4(plan.fresh, plan.length, plan.pages, plan.row);
         header[2] = make_uint4(plan.begin, plan.name, 0, 0);
     }
     __threadfence();
-    // One thread's word counts for all of its block.
-    __syncthreads();
-    let_successor_begin();
-    wait_for_predecessor();
 }
 
 #define PLAN_ATTENTION(columns)                                                                        \

@@ -27,9 +27,8 @@ struct UpdatePagesParams {
     uint32_t count;
 };
 
-// Kernels that attend read pages before they wait: none is let in before all are there.
 extern "C" __global__ void update_pages(const __grid_constant__ UpdatePagesParams p) {
-    wait_for_predecessor();
+    begin_after_predecessor();
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < p.count) p.table[static_cast<size_t>(p.rows[i]) * p.stride + p.columns[i]] = p.pages[i];
 }

@@ -1,7 +1,7 @@
 // A few words between pinned host memory and the device, by the multiprocessors themselves.
 //
 // The copy engine takes ten times as long to be started and to be waited for, and a step can do nothing meanwhile. Kernels
-// read what is staged before they wait for their predecessors, so none is let in before all of that is there.
+// read what is staged before they wait for their predecessors, so none is let in before all is there.
 #include <cstdint>
 
 #include "common/order.cuh"
@@ -12,22 +12,15 @@ struct TransferParams {
     uint32_t words;
     // Both sides begin at multiples of 16 bytes.
     uint32_t even;
-    // It comes from the host, who wrote it before: its way is long, and need not wait for anybody.
-    uint32_t is_staged;
 };
 
 extern "C" __global__ void __launch_bounds__(256) transfer(const __grid_constant__ TransferParams p) {
+    wait_for_predecessor();
     const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
     const uint32_t pieces = p.even ? p.words / 4 : 0;
-    // There is a thread for each piece.
-    const bool has_piece = thread < pieces;
-    const uint4* from = static_cast<const uint4*>(p.from) + thread;
-    uint4 piece{};
-    if (!p.is_staged) let_successor_begin();
-    if (p.is_staged && has_piece) piece = __ldcv(from);
-    wait_for_predecessor();
-    if (!p.is_staged && has_piece) piece = __ldcv(from);
-    if (has_piece) static_cast<uint4*>(p.to)[thread] = piece;
+    for (uint32_t i = thread; i < pieces; i += threads) {
+        static_cast<uint4*>(p.to)[i] = __ldcv(static_cast<const uint4*>(p.from) + i);
+    }
     for (uint32_t i = pieces * 4 + thread; i < p.words; i += threads) {
         static_cast<uint32_t*>(p.to)[i] = __ldcv(static_cast<const uint32_t*>(p.from) + i);
     }

@@ -26,7 +26,6 @@ struct TransferParams {
     to: u64,
     words: u32,
     even: u32,
-    is_staged: u32,
 }
 
 /// What copies few bytes between pinned memory and the device.
@@ -37,17 +36,11 @@ pub(crate) struct Courier {
 }
 
 impl Courier {
-    /// Enqueues a copy, of what the host has staged or of results; false when the copy engine should make it.
+    /// Enqueues a copy; false when the copy engine should make it.
     ///
     /// # Safety
-    /// Both sides have so many bytes that the device may use, until the stream has come past this; the host has written what
-    /// is staged.
-    unsafe fn copies(
-        &self,
-        is_staged: bool,
-        (from, to): (u64, u64),
-        bytes: usize,
-    ) -> Result<bool, DeviceError> {
+    /// Both sides have so many bytes that the device may use, until the stream has come past this.
+    unsafe fn copies(&self, from: u64, to: u64, bytes: usize) -> Result<bool, DeviceError> {
         let whole = [from, to, bytes as u64].map(|number| number.is_multiple_of(WORD as u64));
         if bytes > FEW_BYTES || whole.contains(&false) {
             return Ok(false);
@@ -57,7 +50,6 @@ impl Courier {
             to,
             words: (bytes / WORD) as u32,
             even: u32::from(from.is_multiple_of(16) && to.is_multiple_of(16)),
-            is_staged: u32::from(is_staged),
         };
         let grid = Grid::over(bytes.div_ceil(4 * WORD), THREADS);
         // SAFETY: the struct of the kernel; the caller's promise.
@@ -125,7 +117,7 @@ impl Staging for CudaStaging {
         self.courier.context.begin_epoch();
         // SAFETY: both sides have at least `bytes` bytes; the pinned side is not written before `copied`.
         unsafe {
-            if !self.courier.copies(true, (from as u64, to), bytes)? {
+            if !self.courier.copies(from as u64, to, bytes)? {
                 let stream = self.courier.context.stream();
                 let result = sys::cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, stream);
                 check(result, "copying inputs")?;
@@ -179,7 +171,7 @@ impl Readback for CudaReadback {
         );
         // SAFETY: in bounds (asserted); nobody reads the pinned side before `wait`.
         unsafe {
-            if !self.courier.copies(false, (from, to as u64), bytes)? {
+            if !self.courier.copies(from, to as u64, bytes)? {
                 let stream = self.courier.context.stream();
                 let result = sys::cuMemcpyDtoHAsync_v2(to.cast(), from, bytes, stream);
                 check(result, "copying results")?;

@@ -8,8 +8,6 @@ struct PlanParams {
     StreamPlan* plans;
     // Positions that one copy brings.
     uint32_t run;
-    // Nothing of this step reads what is planned over.
-    uint32_t is_first;
 };
 
 constexpr int kPlanners = 8;

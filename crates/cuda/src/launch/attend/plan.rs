@@ -17,7 +17,6 @@ struct PlanParams {
     attend: AttendParams,
     plans: u64,
     run: u32,
-    is_first: u32,
 }
 
 /// Plans that are remembered at the same time: layers may see windows of different sizes by turns.
@@ -69,8 +68,6 @@ struct Places {
     epoch: u64,
     keys: [Option<Key>; PLACES],
     next: usize,
-    /// Plans since something changed.
-    made: usize,
 }
 
 impl Places {
@@ -87,14 +84,12 @@ impl Places {
             .position(|kept| kept.is_some() && *kept == key)
     }
 
-    /// The place for another plan: that of the oldest one, which is forgotten. And whether none was there since something
-    /// changed: what was before then has ended.
-    fn make_room(&mut self) -> (usize, bool) {
-        let (place, is_first) = (self.next, self.made < PLACES);
+    /// The place for another plan: that of the oldest one, which is forgotten.
+    fn make_room(&mut self) -> usize {
+        let place = self.next;
         self.next = (place + 1) % PLACES;
-        self.made += 1;
         self.keys[place] = None;
-        (place, is_first)
+        place
     }
 }
 
@@ -141,12 +136,11 @@ impl Plans {
         if let Some(place) = places.find(context.epoch(), key) {
             return Ok(address(place));
         }
-        let (place, is_first) = places.make_room();
+        let place = places.make_room();
         let plan = PlanParams {
             attend: *params,
             plans: address(place),
             run: run as u32,
-            is_first: u32::from(is_first),
         };
         let grid = Grid::line(workers.div_ceil(WARPS), 32 * WARPS);
         // SAFETY: the struct of the kernel; addresses come from checked views, and the place has a plan for each worker.
@@ -175,7 +169,7 @@ mod tests {
     }
 
     fn remember(places: &mut Places, key: Option<Key>) -> usize {
-        let (place, _) = places.make_room();
+        let place = places.make_room();
         places.keys[place] = key;
         place
     }
@@ -195,17 +189,6 @@ mod tests {
         }
         assert_eq!(places.find(8, full), None);
         assert_eq!(places.find(8, sliding), None);
-    }
-
-    #[test]
-    fn a_place_is_taken_for_the_first_time_once_after_every_change() {
-        let mut places = Places::default();
-        for epoch in [1, 2] {
-            assert_eq!(places.find(epoch, Some(key(0))), None);
-            for plan in 0..2 * PLACES {
-                assert_eq!(places.make_room(), (plan % PLACES, plan < PLACES));
-            }
-        }
     }
 
     #[test]
