@@ -138,13 +138,6 @@ T atomicMax(T* to, std::type_identity_t<T> value) {
 }
 
 template <class T>
-T atomicMin(T* to, std::type_identity_t<T> value) {
-    const T before = *to;
-    if (value < before) *to = value;
-    return before;
-}
-
-template <class T>
 T __ldcg(const T* from) {
     return *from;
 }

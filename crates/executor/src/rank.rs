@@ -1,5 +1,5 @@
 use ops::op::{CountTokens, UpdatePages};
-use ops::{Device, DeviceError, Graph, OpError, Readback, Staging};
+use ops::{Device, DeviceError, OpError, Readback, Staging};
 use scheduler::{PageCopy, PageSize, StepPlan};
 use tensor::{DType, Scratch, View, ViewMut};
 
@@ -145,7 +145,9 @@ impl Rank {
             for leaves in Leaves::ALL {
                 // Once for real: whatever a library sets up at a first call must not be captured.
                 self.compute(&staged, leaves, None)?;
-                let Some(graph) = self.capture_step(&staged, leaves)? else {
+                let captured =
+                    self.with_step(&staged, leaves, |device, run| device.capture(run))?;
+                let Some(graph) = captured else {
                     return Ok(false);
                 };
                 self.graphs.insert(rows, leaves, graph);
@@ -154,11 +156,13 @@ impl Rank {
         Ok(!buckets.is_empty())
     }
 
-    fn capture_step(
+    /// Hands over the device and a step on it, from staged inputs to what it leaves, kernel by kernel.
+    fn with_step<R>(
         &mut self,
         staged: &Staged,
         leaves: Leaves,
-    ) -> Result<Option<Box<dyn Graph>>, DeviceLost> {
+        use_step: impl FnOnce(&dyn Device, &mut dyn FnMut() -> Result<(), OpError>) -> R,
+    ) -> R {
         let caches = self.kv.caches();
         let (device, scratch) = (self.device.as_ref(), &self.scratch);
         let mut compute = Compute {
@@ -172,11 +176,11 @@ impl Rank {
             largest: staged.largest(leaves),
             page_size: self.page_size.tokens() as usize,
         };
-        Ok(device.capture(&mut || {
+        use_step(device, &mut || {
             let scope = scratch.scope();
             let (shape, dtype) = (compute.staged.shape, device.info().activation);
             compute.run(&mut StepMemory::take(&scope, compute.model, shape, dtype))
-        })?)
+        })
     }
 
     /// Memory for the results of a step; one is needed for each step in flight.
@@ -329,21 +333,7 @@ impl Rank {
         if let Some(rows) = bucket {
             return Ok(self.graphs.replay(rows, leaves)?);
         }
-        let caches = self.kv.caches();
-        let mut compute = Compute {
-            device: self.device.as_ref(),
-            model: self.model.as_ref(),
-            scratch: &self.scratch,
-            caches: &caches,
-            tables: &mut self.tables,
-            inputs: self.inputs.staging.device(),
-            staged: &staged.tokens,
-            largest: staged.largest(leaves),
-            page_size: self.page_size.tokens() as usize,
-        };
-        let scope = self.scratch.scope();
-        let (shape, dtype) = (staged.tokens.shape, self.device.info().activation);
-        Ok(compute.run(&mut StepMemory::take(&scope, compute.model, shape, dtype))?)
+        Ok(self.with_step(staged, leaves, |_, run| run())?)
     }
 
     /// From what the step left to tokens on their way to the host. The step's memory is found again by taking it again.

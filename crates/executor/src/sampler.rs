@@ -1,7 +1,8 @@
 use models::Model;
 use ops::op::CountTokens;
 use ops::{
-    Draw, EditLogits, GatherRows, Kernels, LogProbs, Penalise, Readback, SampleParams, TopLogProbs,
+    Draw, EditLogits, GatherRows, Kernels, LogProbs, Penalise, Readback, Sample, SampleParams,
+    TopLogProbs,
 };
 use tensor::{DType, Scratch, View, ViewMut};
 
@@ -188,7 +189,10 @@ impl Sampler<'_> {
         }
         let last = tables.last.view_mut(0, 1, tables.rows, DType::U32);
         let draw = sampling.draw(inputs, tokens.reborrow(), last);
-        self.kernels.sample(draw.from(logits.view()))?;
+        self.kernels.sample(Sample {
+            logits: logits.view(),
+            draw,
+        })?;
         if sampling.penalised {
             self.kernels.count_tokens(CountTokens {
                 clear: sampling.nothing.view(extras),

@@ -119,7 +119,7 @@ impl<D: Device> Kernels for Recorded<D> {
         gather_rows: GatherRows => out;
         edit_logits: EditLogits => logits;
         penalise: Penalise => logits;
-        sample: Sample => out;
+        sample: Sample => draw.out;
         log_probs: LogProbs => log_probs;
     );
 }

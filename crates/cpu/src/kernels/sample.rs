@@ -30,10 +30,10 @@ struct Candidate {
 
 pub(super) fn sample(kernels: &CpuKernels, op: Sample<'_>) -> Result<(), OpError> {
     f32_only("sample", &[("logits", op.logits.dtype())])?;
-    let (logits, params) = (op.logits, op.params);
-    let positions = op.positions.into_slice::<u32>();
-    let table_rows = op.table_rows.into_slice::<u32>();
-    let out = op.out.into_slice::<u32>();
+    let (logits, params) = (op.logits, op.draw.params);
+    let positions = op.draw.positions.into_slice::<u32>();
+    let table_rows = op.draw.table_rows.into_slice::<u32>();
+    let out = op.draw.out.into_slice::<u32>();
     let mut workspaces = kernels.sampling.borrow_mut();
     workspaces.resize_with(kernels.team.threads(), Workspace::default);
     let (memory, level) = (Shared(workspaces.as_mut_ptr()), kernels.level);
@@ -50,7 +50,7 @@ pub(super) fn sample(kernels: &CpuKernels, op: Sample<'_>) -> Result<(), OpError
         // SAFETY: every row belongs to one task.
         unsafe { cells.row(row)[0] = draw.token(logits.row(row), workspace) };
     });
-    let mut last = op.last;
+    let mut last = op.draw.last;
     for (&token, &table_row) in out.iter().zip(table_rows) {
         last.row_mut::<u32>(0)[table_row as usize] = token;
     }

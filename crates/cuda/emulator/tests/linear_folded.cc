@@ -69,8 +69,7 @@ void check_all_numbers(uint32_t rows, uint32_t outputs, uint32_t inputs, uint32_
     report(words("all numbers of %u x %u, %u rows, %u parts", outputs, inputs, rows, parts), wrong == 0 && folded.stray_count() > 8, found);
 }
 
-// Small whole numbers, none of them zero, and in one row of eight more sizes than a table has: sums are exact in any order, and several
-// results may be as large.
+// Small whole numbers, none of them zero: sums are exact in any order, and several results may be as large.
 Matrix whole(int rows, int columns, int gap = 0) {
     Matrix matrix(rows, columns, gap);
     const float numbers[] = {-3, -2, -1, 1, 2, 3};
@@ -80,6 +79,7 @@ Matrix whole(int rows, int columns, int gap = 0) {
     return matrix;
 }
 
+// The same with more sizes than a table has, in one row of eight.
 Matrix with_strays(Matrix matrix) {
     for (int row = 3; row < matrix.rows; row += 8) {
         const int first = row / 8 * 7 % (matrix.columns - 22);

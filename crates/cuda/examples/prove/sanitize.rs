@@ -2,7 +2,9 @@
 //! access.
 
 use cuda::CudaDevice;
-use ops::{Device as _, GatherRows, Heads, LogProbs, OpError, Sample, SampleParams, TopLogProbs};
+use ops::{
+    Device as _, Draw, GatherRows, Heads, LogProbs, OpError, Sample, SampleParams, TopLogProbs,
+};
 use tensor::DType;
 
 use crate::attention::{Case, Scene};
@@ -94,11 +96,13 @@ fn sample(device: &CudaDevice, params: &SampleParams) -> Result<(), OpError> {
     let mut last = Matrix::new(device, 1, rows, DType::U32);
     device.kernels().sample(Sample {
         logits: logits.view(),
-        params: params.view(),
-        positions: numbers.view(),
-        table_rows: numbers.view(),
-        out: out.view_mut(),
-        last: last.view_mut(),
+        draw: Draw {
+            params: params.view(),
+            positions: numbers.view(),
+            table_rows: numbers.view(),
+            out: out.view_mut(),
+            last: last.view_mut(),
+        },
     })
 }
 

@@ -3,8 +3,8 @@
 use cuda::CudaDevice;
 use ops::op::Activation;
 use ops::{
-    AddRmsNorm, Device as _, Embed, GatedActivation, HeadNorm, Heads, KvCache, LogProbs, OpError,
-    RmsNorm, RopeStoreKv, Sample, SampleParams,
+    AddRmsNorm, Device as _, Draw, Embed, GatedActivation, HeadNorm, Heads, KvCache, LogProbs,
+    OpError, RmsNorm, RopeStoreKv, Sample, SampleParams,
 };
 use tensor::DType;
 
@@ -196,11 +196,13 @@ fn sampling(device: &CudaDevice, rows: usize) {
         let us = time(device, 8, |_| {
             device.kernels().sample(Sample {
                 logits: logits.view(),
-                params: params.view(),
-                positions: numbers.view(),
-                table_rows: numbers.view(),
-                out: out.view_mut(),
-                last: last.view_mut(),
+                draw: Draw {
+                    params: params.view(),
+                    positions: numbers.view(),
+                    table_rows: numbers.view(),
+                    out: out.view_mut(),
+                    last: last.view_mut(),
+                },
             })
         });
         show(name, rows, 4 * rows * VOCABULARY, us);

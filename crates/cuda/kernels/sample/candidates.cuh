@@ -42,7 +42,7 @@ struct Summary {
 };
 
 __device__ __forceinline__ float value_of(unsigned long long candidate) {
-    return unordered(static_cast<uint32_t>(candidate >> 32));
+    return unordered(key_number(candidate));
 }
 
 // Takes all listed tokens that are as large as asked; false when too many are.
@@ -139,7 +139,7 @@ __device__ inline Best best_candidate(const SampleParams& params, uint32_t posit
     for (int i = 0; i < kEach; ++i) {
         if (first + i >= candidates.count) break;
         const float scaled = value_of(candidates.tokens[first + i]);
-        const uint32_t token = kAll - static_cast<uint32_t>(candidates.tokens[first + i]);
+        const uint32_t token = key_place(candidates.tokens[first + i]);
         const bool in_mass = before < static_cast<double>(params.top_p) * row.total;
         if (!in_mass) candidates.is_enough = 1;
         if (in_mass && first + i < params.top_k && scaled >= floor) {

@@ -106,7 +106,7 @@ __device__ inline void list_likely(const Part& part, float largest, float (&leas
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
             if (!(part.values[i][j] >= finite)) continue;
-            segment.tokens[at++] = static_cast<unsigned long long>(ordered(part.values[i][j])) << 32 | (kAll - (part.first[i] + j));
+            segment.tokens[at++] = place_key(ordered(part.values[i][j]), part.first[i] + j);
         }
     }
 }

@@ -126,11 +126,11 @@ impl CudaDevice {
         let behind = |address: *const u8, each: usize| address as u64 + (first * each) as u64;
         let params = SampleLaunch {
             logits: behind(op.logits.address(), 4 * op.logits.stride()),
-            params: behind(op.params.address(), SampleParams::BYTES),
-            positions: behind(op.positions.address(), 4),
-            table_rows: behind(op.table_rows.address(), 4),
-            out: behind(op.out.address(), 4),
-            last: op.last.address() as u64,
+            params: behind(op.draw.params.address(), SampleParams::BYTES),
+            positions: behind(op.draw.positions.address(), 4),
+            table_rows: behind(op.draw.table_rows.address(), 4),
+            out: behind(op.draw.out.address(), 4),
+            last: op.draw.last.address() as u64,
             found: self.sampling.found.address() as u64,
             arrivals: self.sampling.arrivals.address() as u64,
             segments: self.sampling.segments.address() as u64,

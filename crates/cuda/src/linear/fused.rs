@@ -69,9 +69,7 @@ impl Products {
         let Some(Fusable::Plain(weight, Variant::Folded(_))) = fusable else {
             return Ok(false);
         };
-        let folded = weight.folded.get();
-        let folded = folded.expect("only products with folded weights are computed so");
-        let folds = self.stream.folds();
+        let (folds, folded) = (self.stream.folds(), weight.folded_buffer());
         folds.run_largest(&self.context, product, folded, norm, keys)?;
         Ok(true)
     }

@@ -122,6 +122,12 @@ impl DeviceWeight {
             folded: OnceLock::new(),
         }
     }
+
+    /// The weight as products of folded weights read it; only weights that are folded are given to them.
+    fn folded_buffer(&self) -> &Buffer {
+        let folded = self.folded.get();
+        folded.expect("only products with folded weights are computed so")
+    }
 }
 
 /// How a product is computed, and what was measured when that was decided.

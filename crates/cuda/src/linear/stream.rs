@@ -192,8 +192,7 @@ impl Stream {
             Variant::Few(few) => self.run_few(context, few, product, weight, how),
             Variant::Team(team) => self.teams.run(context, team, product, weight, how),
             Variant::Folded(team) => {
-                let folded = weight.folded.get();
-                let folded = folded.expect("only products with folded weights are computed so");
+                let folded = weight.folded_buffer();
                 self.folds.run(context, team, product, folded, how)
             }
             Variant::Wide => self.wides.run(context, product, weight, how.1),

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use checkpoint::WeightSource;
-use ops::{Device, Draw, Inputs, Kernels, Linear, LinearLargest, OpError, Weight};
+use ops::{Device, Draw, Inputs, Kernels, Linear, LinearLargest, OpError, Sample, Weight};
 use tensor::{Buffer, DType, Scratch, View, ViewMut};
 
 use crate::layer::{Attention, Embedding, GatedMlp, Norm, NormedView, Onward, Projection, Stream};
@@ -274,7 +274,10 @@ impl Model for Decoder {
         self.run_to_head(step, hidden, |x| {
             let [weight] = self.head_weights() else {
                 self.score(kernels, x, logits.reborrow())?;
-                return kernels.sample(draw.from(logits.view()));
+                return kernels.sample(Sample {
+                    logits: logits.view(),
+                    draw,
+                });
             };
             kernels.linear_largest(LinearLargest {
                 product: Linear {

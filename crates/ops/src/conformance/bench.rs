@@ -5,7 +5,7 @@ use tensor::{Buffer, DType, View, ViewMut};
 use super::compare::{self, Kind, Tolerances};
 use super::run::{Outcome, Report};
 use crate::host::host_values;
-use crate::{Device, DeviceError, OpError, Staging, rng};
+use crate::{Device, DeviceError, OpError, Staging, WeightFormat, rng};
 
 /// Bytes that go up at once.
 const PIECE: usize = 1 << 20;
@@ -92,6 +92,21 @@ impl<'d> Bench<'d> {
     /// Type of activations.
     pub(super) fn activation(&self) -> DType {
         self.device.info().activation
+    }
+
+    /// Type of plain weights: two bytes where the device takes them.
+    pub(super) fn plain_weight_type(&self) -> DType {
+        if self.device.supports(WeightFormat::Plain(DType::BF16)) {
+            DType::BF16
+        } else {
+            DType::F32
+        }
+    }
+
+    /// True when the device keeps plain weights folded too.
+    pub(super) fn folds_weights(&self) -> bool {
+        let plain = WeightFormat::Plain(DType::BF16);
+        self.device.folded_bytes((1024, 1024), plain) > 0
     }
 
     /// A number that is about normal.

@@ -23,14 +23,14 @@ pub use gated_activation::{Activation, GatedActivation};
 pub use gather_rows::GatherRows;
 pub use late_norm::{GatedLinear, LateLinear, LateNorm, LinearAddNorm, NormState};
 pub use linear::Linear;
-pub use linear_largest::{Draw, LinearLargest};
+pub use linear_largest::LinearLargest;
 pub use log_probs::{LogProbs, TopLogProbs};
 pub use logits::{EditLogits, Penalise};
 pub use norm::{AddRmsNorm, RmsNorm};
 pub use packed::{Form, Inputs, PackedLinear};
 pub use rope::{HeadNorm, Rope, RopeStoreKv};
 pub use rope_attend::RopeAttend;
-pub use sample::{Sample, SampleParams};
+pub use sample::{Draw, Sample, SampleParams};
 pub use store_kv::StoreKv;
 pub use tables::{CountTokens, ResolveTokens, UpdatePages};
 

@@ -87,6 +87,12 @@ impl SampleParams {
 pub struct Sample<'a> {
     /// Unnormalised log-probabilities.
     pub logits: View<'a>,
+    /// How rows draw, and where tokens go.
+    pub draw: Draw<'a>,
+}
+
+/// What drawing takes besides logits.
+pub struct Draw<'a> {
     /// One [`SampleParams`] a row.
     pub params: View<'a>,
     /// Output position of each row: the counter of its random numbers.
@@ -99,37 +105,44 @@ pub struct Sample<'a> {
     pub last: ViewMut<'a>,
 }
 
-impl Sample<'_> {
-    /// Checks shapes and types.
-    pub fn check(&self) -> Result<(), OpError> {
-        let (op, sampled) = ("sample", self.logits.rows());
-        typed(op, "logits", self.logits.dtype(), DType::F32)?;
+impl Draw<'_> {
+    /// Checks shapes and types, for so many rows.
+    pub(super) fn check(&self, op: &'static str, rows: usize) -> Result<(), OpError> {
         shape(
             op,
             "params",
             dims(&self.params),
-            (sampled, SampleParams::BYTES),
+            (rows, SampleParams::BYTES),
         )?;
-        shape(op, "positions", dims(&self.positions), (1, sampled))?;
-        shape(op, "table_rows", dims(&self.table_rows), (1, sampled))?;
-        shape(op, "out", dims_mut(&self.out), (1, sampled))?;
+        shape(op, "positions", dims(&self.positions), (1, rows))?;
+        shape(op, "table_rows", dims(&self.table_rows), (1, rows))?;
+        shape(op, "out", dims_mut(&self.out), (1, rows))?;
         typed(op, "last", self.last.dtype(), DType::U32)
+    }
+}
+
+impl Sample<'_> {
+    /// Checks shapes and types.
+    pub fn check(&self) -> Result<(), OpError> {
+        typed("sample", "logits", self.logits.dtype(), DType::F32)?;
+        self.draw.check("sample", self.logits.rows())
     }
 
     /// The meaning.
-    pub fn reference(mut self) {
+    pub fn reference(self) {
+        let mut draw = self.draw;
         for row in 0..self.logits.rows() {
-            let params = SampleParams::read(&self.params, row);
-            let position = self.positions.row::<u32>(0)[row];
-            let token = draw(self.logits.row::<f32>(row), &params, position);
-            self.out.row_mut::<u32>(0)[row] = token;
-            self.last.row_mut::<u32>(0)[self.table_rows.row::<u32>(0)[row] as usize] = token;
+            let params = SampleParams::read(&draw.params, row);
+            let position = draw.positions.row::<u32>(0)[row];
+            let token = draw_token(self.logits.row::<f32>(row), &params, position);
+            draw.out.row_mut::<u32>(0)[row] = token;
+            draw.last.row_mut::<u32>(0)[draw.table_rows.row::<u32>(0)[row] as usize] = token;
         }
     }
 }
 
 /// Draws a token from one row of logits.
-fn draw(logits: &[f32], params: &SampleParams, position: u32) -> u32 {
+fn draw_token(logits: &[f32], params: &SampleParams, position: u32) -> u32 {
     if params.temperature <= 0.0 {
         return largest(logits.iter().copied());
     }

@@ -66,12 +66,7 @@ fn weight(bench: &mut Bench<'_>, rows: usize, cols: usize, form: Numbers) -> (We
 
 fn plain(bench: &mut Bench<'_>, rows: usize, cols: usize) -> HostValues<'static> {
     let numbers: Vec<f32> = bench.normals(rows * cols);
-    let dtype = if bench.device.supports(WeightFormat::Plain(DType::BF16)) {
-        DType::BF16
-    } else {
-        DType::F32
-    };
-    plain_of(&numbers, dtype)
+    plain_of(&numbers, bench.plain_weight_type())
 }
 
 /// Everything of one case, on both sides.
@@ -264,12 +259,8 @@ impl LayerEnd {
 pub(super) fn layer_end(bench: &mut Bench<'_>) {
     let supports = |group| bench.device.supports(WeightFormat::Float8 { group });
     let narrow = supports(0) && supports(128);
-    let folds = bench
-        .device
-        .folded_bytes((1024, 1024), WeightFormat::Plain(DType::BF16))
-        > 0;
     let mut kinds = vec![Numbers::Plain];
-    if folds {
+    if bench.folds_weights() {
         kinds.push(Numbers::Folded);
     }
     if narrow {

@@ -6,9 +6,10 @@ use tensor::DType;
 use super::super::bench::{Bench, Twin};
 use super::super::compare::Kind;
 use super::linear::plain_of;
+use super::sampling::params;
 use crate::{
-    Draw, HostWeight, Inputs, LateLinear, LateNorm, Linear, LinearLargest, OpError, Sample,
-    SampleParams, Weight, WeightFormat,
+    Draw, HostWeight, Inputs, Kernels, LateLinear, LateNorm, Linear, LinearLargest, OpError,
+    Sample, SampleParams, Weight,
 };
 
 /// Rows, inputs, and tokens to choose from. Weights of so many inputs are folded in whole units, and in a part of one.
@@ -25,7 +26,7 @@ const SHAPES: [(usize, usize, usize); 9] = [
 ];
 const EPS: f32 = 1e-6;
 
-/// How rows come to be without a largest number.
+/// What rows are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rows {
     Numbers,
@@ -43,11 +44,9 @@ fn whole(bench: &mut Bench<'_>, count: usize) -> Vec<f32> {
 }
 
 pub(super) fn linear_largest(bench: &mut Bench<'_>) {
-    let plain = WeightFormat::Plain(DType::BF16);
-    let folds = bench.device.folded_bytes((1024, 1024), plain) > 0;
     for shape in SHAPES {
         for folded in [false, true] {
-            if folded && !folds {
+            if folded && !bench.folds_weights() {
                 continue;
             }
             for rows in [Rows::Numbers, Rows::NotNumbers, Rows::Late] {
@@ -78,12 +77,6 @@ impl Case {
         folded: bool,
         kind: Rows,
     ) -> Self {
-        let bf16 = WeightFormat::Plain(DType::BF16);
-        let dtype = if bench.device.supports(bf16) {
-            DType::BF16
-        } else {
-            DType::F32
-        };
         let mut numbers = whole(bench, vocabulary * inputs);
         // In one row of eight more sizes than are usual; sums are exact all the same.
         for row in numbers.chunks_exact_mut(inputs).skip(3).step_by(8) {
@@ -95,7 +88,7 @@ impl Case {
         let host = HostWeight {
             rows: vocabulary,
             cols: inputs,
-            values: plain_of(&numbers, dtype),
+            values: plain_of(&numbers, bench.plain_weight_type()),
         };
         let weight = bench.device.load_weight(host);
         let weight = weight.expect("a device takes what it supports");
@@ -112,8 +105,6 @@ impl Case {
         }
         let parts = inputs.div_ceil(LateNorm::PART);
         let squares: Vec<f32> = (0..rows * parts).map(|i| 1.0 + (i % 7) as f32).collect();
-        let params = vec![SampleParams::GREEDY; rows];
-        let bytes = bytemuck::cast_slice(&params);
         let rising: Vec<u32> = (0..rows as u32).collect();
         let falling: Vec<u32> = rising.iter().rev().copied().collect();
         Self {
@@ -121,7 +112,7 @@ impl Case {
             numbers,
             x: bench.floats(rows, inputs, bench.activation(), &values),
             squares: bench.floats(rows, parts, DType::F32, &squares),
-            params: bench.bytes(rows, SampleParams::BYTES, DType::U8, bytes),
+            params: params(bench, &vec![SampleParams::GREEDY; rows]),
             positions: bench.ints(&rising),
             table_rows: bench.ints(&falling),
             scores: bench.typed_output(rows, vocabulary, DType::F32),
@@ -141,41 +132,39 @@ impl Case {
         .reference(&self.numbers);
         Sample {
             logits: self.scores.host(),
-            params: self.params.host(),
-            positions: self.positions.host(),
-            table_rows: self.table_rows.host(),
-            out: self.out.host_mut(),
-            last: self.last.host_mut(),
+            draw: Draw {
+                params: self.params.host(),
+                positions: self.positions.host(),
+                table_rows: self.table_rows.host(),
+                out: self.out.host_mut(),
+                last: self.last.host_mut(),
+            },
         }
         .reference();
     }
 
     /// Whether a device multiplies rows that lack a factor, it says itself.
-    fn takes_late(&self, bench: &mut Bench<'_>) -> bool {
-        let (rows, tokens) = (self.x.host().rows(), self.weight.rows());
-        let mut scores = bench.typed_output(rows, tokens, DType::F32);
+    fn takes_late(&mut self, kernels: &dyn Kernels) -> bool {
         let late = LateLinear {
             product: Linear {
                 x: self.x.device(),
                 weight: &self.weight,
                 bias: None,
-                out: scores.device_mut(),
+                out: self.scores.device_mut(),
             },
             norm: norm(&self.squares, &self.x),
         };
-        bench.device.kernels().late_linear(late).is_ok()
+        kernels.late_linear(late).is_ok()
     }
 
-    fn run(&mut self, bench: &mut Bench<'_>, kind: Rows) -> Result<(), OpError> {
-        let (rows, tokens) = (self.x.host().rows(), self.weight.rows());
-        let mut scores = bench.typed_output(rows, tokens, DType::F32);
+    fn run(&mut self, kernels: &dyn Kernels, kind: Rows) -> Result<(), OpError> {
         let norm = norm(&self.squares, &self.x);
-        bench.device.kernels().linear_largest(LinearLargest {
+        kernels.linear_largest(LinearLargest {
             product: Linear {
                 x: self.x.device(),
                 weight: &self.weight,
                 bias: None,
-                out: scores.device_mut(),
+                out: self.scores.device_mut(),
             },
             inputs: match kind {
                 Rows::Late => Inputs::Late(norm),
@@ -202,11 +191,12 @@ fn norm<'a>(squares: &'a Twin, x: &Twin) -> LateNorm<'a> {
 
 fn compare(bench: &mut Bench<'_>, shape: (usize, usize, usize), folded: bool, kind: Rows) {
     let mut case = Case::new(bench, shape, folded, kind);
-    if kind == Rows::Late && !case.takes_late(bench) {
+    let kernels = bench.device.kernels();
+    if kind == Rows::Late && !case.takes_late(kernels) {
         return;
     }
     case.reference();
-    let ran = case.run(bench, kind);
+    let ran = case.run(kernels, kind);
     let ((rows, inputs, tokens), weights) = (shape, if folded { "folded " } else { "" });
     let name = format!("{weights}{rows}×{inputs}→{tokens}, {kind:?}");
     bench.compare("linear_largest", &name, Kind::Exact, &ran, &case.out);

@@ -2,7 +2,7 @@ use tensor::DType;
 
 use super::super::bench::{Bench, Twin};
 use super::super::compare::Kind;
-use crate::{EditLogits, LogProbs, Penalise, Sample, SampleParams, TopLogProbs};
+use crate::{Draw, EditLogits, LogProbs, Penalise, Sample, SampleParams, TopLogProbs};
 
 const VOCABULARIES: [usize; 4] = [1, 17, 1000, 49_152];
 
@@ -25,7 +25,7 @@ fn logits(bench: &mut Bench<'_>, rows: usize, vocabulary: usize) -> Twin {
     bench.floats(rows, vocabulary, DType::F32, &values)
 }
 
-fn params(bench: &mut Bench<'_>, params: &[SampleParams]) -> Twin {
+pub(super) fn params(bench: &mut Bench<'_>, params: &[SampleParams]) -> Twin {
     let bytes = bytemuck::cast_slice(params);
     bench.bytes(params.len(), SampleParams::BYTES, DType::U8, bytes)
 }
@@ -157,20 +157,24 @@ pub(super) fn sample(bench: &mut Bench<'_>) {
             let mut last = bench.typed_output(1, rows + 2, DType::U32);
             Sample {
                 logits: logits.host(),
-                params: params.host(),
-                positions: positions.host(),
-                table_rows: table_rows.host(),
-                out: out.host_mut(),
-                last: last.host_mut(),
+                draw: Draw {
+                    params: params.host(),
+                    positions: positions.host(),
+                    table_rows: table_rows.host(),
+                    out: out.host_mut(),
+                    last: last.host_mut(),
+                },
             }
             .reference();
             let ran = bench.device.kernels().sample(Sample {
                 logits: logits.device(),
-                params: params.device(),
-                positions: positions.device(),
-                table_rows: table_rows.device(),
-                out: out.device_mut(),
-                last: last.device_mut(),
+                draw: Draw {
+                    params: params.device(),
+                    positions: positions.device(),
+                    table_rows: table_rows.device(),
+                    out: out.device_mut(),
+                    last: last.device_mut(),
+                },
             });
             let case = format!("vocabulary {vocabulary}, seed {seed}");
             bench.compare("sample", &case, Kind::Exact, &ran, &out);
@@ -190,20 +194,24 @@ fn not_numbers(bench: &mut Bench<'_>) {
         let mut last = bench.typed_output(1, 2, DType::U32);
         Sample {
             logits: logits.host(),
-            params: params.host(),
-            positions: rows.host(),
-            table_rows: rows.host(),
-            out: out.host_mut(),
-            last: last.host_mut(),
+            draw: Draw {
+                params: params.host(),
+                positions: rows.host(),
+                table_rows: rows.host(),
+                out: out.host_mut(),
+                last: last.host_mut(),
+            },
         }
         .reference();
         let ran = bench.device.kernels().sample(Sample {
             logits: logits.device(),
-            params: params.device(),
-            positions: rows.device(),
-            table_rows: rows.device(),
-            out: out.device_mut(),
-            last: last.device_mut(),
+            draw: Draw {
+                params: params.device(),
+                positions: rows.device(),
+                table_rows: rows.device(),
+                out: out.device_mut(),
+                last: last.device_mut(),
+            },
         });
         bench.compare("sample", &format!("all {value}"), Kind::Exact, &ran, &out);
     }
