@@ -4,6 +4,7 @@
 // then queries and keys are normalised and rotated on the way, and keys and values stored.
 #include "attend/stream_consume.cuh"
 #include "attend/stream_produce.cuh"
+#include "common/memory.cuh"
 
 template <typename Shape>
 __device__ void attend_stream(const StreamParams& p) {
@@ -15,6 +16,8 @@ __device__ void attend_stream(const StreamParams& p) {
     if (threadIdx.x == 0) {
         expect_map(&p.keys);
         expect_map(&p.values);
+        // Of a block that may begin later, where memory answers others first.
+        expect_line(p.plans + p.worker_of((blockIdx.x + gridDim.x / 2) % gridDim.x));
 #pragma unroll 1
         for (int i = 0; i < Shape::kBuffers; ++i) {
             shape.control->full[i].init(1);

@@ -1,12 +1,13 @@
 //! The primary context of one GPU and its one stream.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::sys;
 use ops::DeviceError;
 
 use crate::chain::Recording;
 use crate::driver::check;
+use crate::launch::Opening;
 
 /// A GPU's primary context and the stream that everything runs in.
 pub(crate) struct Context {
@@ -16,9 +17,8 @@ pub(crate) struct Context {
     /// Kernels begin only when everything before them has ended.
     in_turn: bool,
     recording: Recording,
+    opening: Opening,
     epoch: AtomicU64,
-    /// See [`Self::busy_units`].
-    busy: AtomicUsize,
 }
 
 // SAFETY: driver handles may be used from any thread that has made the context current.
@@ -54,8 +54,8 @@ impl Context {
             stream,
             in_turn,
             recording: Recording::default(),
+            opening: Opening::default(),
             epoch: AtomicU64::new(0),
-            busy: AtomicUsize::new(0),
         })
     }
 
@@ -91,8 +91,14 @@ impl Context {
         &self.recording
     }
 
+    /// Ops that wait to open a step.
+    pub(crate) fn opening(&self) -> &Opening {
+        &self.opening
+    }
+
     /// Enqueues the ops that wait: something follows that cannot be one kernel with them.
     pub(crate) fn flush(&self) -> Result<(), DeviceError> {
+        self.opening.flush(self)?;
         self.recording.flush(self)
     }
 
@@ -105,15 +111,6 @@ impl Context {
     /// Something changes what steps are given, or kernels are enqueued elsewhere from now on.
     pub(crate) fn begin_epoch(&self) {
         self.epoch.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Multiprocessors that the kernel enqueued last has for itself: blocks of the next one find them taken at first.
-    pub(crate) fn busy_units(&self) -> usize {
-        self.busy.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn keep_busy(&self, units: usize) {
-        self.busy.store(units, Ordering::Relaxed);
     }
 
     pub(crate) fn stream(&self) -> sys::CUstream {

@@ -8,6 +8,9 @@
 #include "../common/tma.cuh"
 #include "cursor.cuh"
 
+// Runs of positions whose places a plan has.
+constexpr uint32_t kPlannedRuns = 16;
+
 // What a worker does, found once for all layers that have the same batch. Work is counted in units.
 struct alignas(128) StreamPlan {
     // Where the row and block of columns begin in which it begins; not before the end where there is nothing to do.
@@ -24,8 +27,8 @@ struct alignas(128) StreamPlan {
     uint32_t begin;
     uint32_t name;
     uint32_t unused[6];
-    // Of each run of the first unit; none has more than sixteen.
-    uint32_t slots[16];
+    // Of each run of the first units, as many as there is room for; none has more than sixteen.
+    uint32_t slots[kPlannedRuns];
 };
 
 struct StreamParams {
@@ -40,8 +43,6 @@ struct StreamParams {
     // 2³¹ by the group and by the number of key heads, rounded up.
     uint32_t by_group;
     uint32_t by_heads;
-    // The first block that finds no multiprocessor free while the kernel before runs.
-    uint32_t late_from;
 
     __device__ uint32_t worker_of(uint32_t block) const { return static_cast<uint64_t>(block) * by_heads >> 31; }
     // The number of the new token that a column belongs to, and of its head in the group.
@@ -61,7 +62,7 @@ struct StreamStart {
         place = __ldcg(header);
         rest = __ldcg(header + 1);
         first = __ldcg(reinterpret_cast<const uint2*>(header + 2));
-        slot = __ldcg(plan.slots + threadIdx.x % 16);
+        slot = __ldcg(plan.slots + threadIdx.x % kPlannedRuns);
     }
 };
 
@@ -161,9 +162,6 @@ struct StreamShape {
     static constexpr int kFit = (kRoom - static_cast<int>(sizeof(Control))) / kBuffer;
     static constexpr int kBuffers = kFit < kMostBuffers ? kFit : kMostBuffers;
     static_assert(kBuffers >= 6, "something is on its way while keys and values are used");
-    // Buffers that are filled ahead. A block that has room for more is not faster with more than two units, unless it begins
-    // later than others: memory gives to whom asks for more, and it catches up (docs/performance.md).
-    __device__ static constexpr uint32_t ahead(bool is_late) { return kSingle && !is_late ? 8 : kBuffers; }
 
     uint8_t* ring;
     Control* control;

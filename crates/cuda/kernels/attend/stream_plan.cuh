@@ -6,19 +6,20 @@
 struct PlanParams {
     AttendParams attend;
     StreamPlan* plans;
-    // Positions that one copy brings.
+    // Positions that one copy brings, and columns of the kernel that attends.
     uint32_t run;
+    uint32_t columns;
 };
 
 constexpr int kPlanners = 8;
+constexpr int kPlanThreads = 32 * kPlanners;
 
 // Of every thread's rows, all work before them; and all there is.
 struct WorkBefore {
-    uint32_t sums[32 * kPlanners + 1];
+    uint32_t sums[kPlanThreads + 1];
     uint32_t parts[kPlanners];
 };
 
-template <int kColumns>
 struct StreamPlanner {
     const PlanParams& p;
     const AttendParams& a;
@@ -31,7 +32,7 @@ struct StreamPlanner {
     RowWork work{};
 
     __device__ StreamPlanner(const PlanParams& params, WorkBefore& shared)
-        : p(params), a(params.attend), before(shared), each((a.rows + blockDim.x - 1) / blockDim.x) {}
+        : p(params), a(params.attend), before(shared), each((a.rows + kPlanThreads - 1) / kPlanThreads) {}
 
     // Adds up the work of all rows; ends with a barrier.
     __device__ void add_up() {
@@ -58,7 +59,7 @@ struct StreamPlanner {
     }
 
     __device__ StreamPlan plan(uint32_t worker) {
-        const uint32_t total = before.sums[32 * kPlanners];
+        const uint32_t total = before.sums[kPlanThreads];
         const Shares shares(total, a.workers);
         // Shares do not begin a little before or behind a border between rows, as opening a row takes its time.
         const uint32_t little = shares.each < 4 ? 0 : max(1u, shares.each / 12);
@@ -96,7 +97,7 @@ struct StreamPlanner {
         plan.length = sequence.length;
         plan.pages = static_cast<uint32_t>(sequence.pages - a.page_table);
         plan.row = row;
-        if (plan.origin < plan.end) plan.slots[0] = first_slot(plan.block * kColumns, chunk);
+        if (plan.origin < plan.end) plan.slots[0] = first_slot(plan.block * p.columns, chunk);
         return plan;
     }
 
@@ -104,7 +105,7 @@ private:
     __device__ void look_at(uint32_t number) {
         row = number;
         sequence = Sequence::load(a, number);
-        work = RowWork::of(a, sequence, kColumns);
+        work = RowWork::of(a, sequence, p.columns);
     }
 
     // Looks at the row in which a unit lies.
@@ -123,13 +124,32 @@ private:
         }
     }
 
-    // The slot of this lane's run of the first unit, where anyone sees it.
+    // The slot of the run that lies so many behind the first unit's first as this lane, where anyone sees it.
     __device__ uint32_t first_slot(uint32_t column, uint32_t chunk) const {
-        const uint32_t last = min(sequence.fresh * a.group, column + kColumns) - 1;
+        const uint32_t last = min(sequence.fresh * a.group, column + p.columns) - 1;
         const Sight sight = Sight::of(a, sequence.old(), column / a.group, last / a.group);
         const uint32_t first = sight.first_of(first_unit_of(chunk), first_unit_of(chunk + 1)) * kUnit;
-        const uint32_t run = threadIdx.x % 32 * p.run, position = first + run;
-        if (run >= sight.end_in(first) || run + p.run <= sight.begin_in(first)) return 0;
+        const uint32_t position = first + threadIdx.x % 32 * p.run;
+        if (position >= sight.end || position + p.run <= sight.oldest) return 0;
         return sequence.pages[position / a.page_size] * a.page_size + position % a.page_size;
     }
 };
+
+// What a block plans, so many workers behind those of the blocks before it. `before_writing` is called when all is found.
+template <typename BeforeWriting>
+__device__ __forceinline__ void plan_workers(const PlanParams& p, uint32_t block, WorkBefore& shared, BeforeWriting before_writing) {
+    const uint32_t worker = block * kPlanners + threadIdx.x / 32, lane = threadIdx.x % 32;
+    StreamPlanner planner(p, shared);
+    planner.add_up();
+    const StreamPlan plan = planner.plan(min(worker, p.attend.workers - 1));
+    before_writing();
+    if (worker >= p.attend.workers) return;
+    if (lane < kPlannedRuns) p.plans[worker].slots[lane] = plan.slots[0];
+    if (lane == 0) {
+        uint4* header = reinterpret_cast<uint4*>(p.plans + worker);
+        header[0] = make_uint4(plan.origin, plan.end, plan.first_token, plan.block);
+        header[1] = make_uint4(plan.fresh, plan.length, plan.pages, plan.row);
+        header[2] = make_uint4(plan.begin, plan.name, 0, 0);
+    }
+    __threadfence();
+}

@@ -14,12 +14,14 @@ struct StreamProducer {
     // What this step stores is read from the cache only when an earlier kernel stored it.
     bool waited;
     uint32_t known = 0;
-    // Of this lane's run of a unit.
-    uint32_t slot;
+    // The plan has slots of runs of this row, from the first unit's on, a lane each.
+    bool is_planned = true;
+    uint32_t planned_from;
+    uint32_t planned_slot;
     uint32_t shared_rows = 0;
     RingPlace<Shape::kBuffers> at;
     // Buffers that may be filled before one is given back, and which one that is.
-    uint32_t ahead = Shape::ahead(blockIdx.x >= p.late_from);
+    uint32_t ahead = Shape::kBuffers;
     RingPlace<Shape::kBuffers> next_free;
 
     __device__ StreamProducer(const StreamParams& params, const Shape& shared, uint32_t kv_head)
@@ -29,7 +31,7 @@ struct StreamProducer {
         const auto& [place, rest, first, slots] = start;
         Share share{place.x, place.y, place.w, first.x, first.y, {place.z, rest.x, rest.y, a.page_table + rest.z}};
         uint32_t row = rest.w;
-        slot = slots;
+        planned_slot = slots;
 #pragma unroll 1
         while (share.origin < share.end && row < a.rows) {
             const RowWork work = RowWork::of(a, share.sequence, kColumns);
@@ -100,6 +102,7 @@ private:
             opening = next;
         }
         if (!alone) shared_rows = 1;
+        is_planned = false;
     }
 
     // Waits until the next buffer may be filled.
@@ -118,10 +121,13 @@ private:
         const bool is_fresh = p.fresh.slots && unit.old >= first && unit.old < first + kUnit;
         const bool is_edge = first < sight.whole_begin || first + kUnit > sight.whole_end || is_fresh;
         unit.first = first;
-        // Run by run: a run never crosses a page. Runs that nobody sees are left out, and those of the first unit are known.
+        // Run by run: a run never crosses a page. Runs that nobody sees are left out, and those of the first units are planned.
         const uint32_t run = lane * p.run, position = first + run;
         const bool seen = run < end && run + p.run > begin;
-        if (seen && known > 0) slot = pages[position / size] * size + position % size;
+        if (known == 0) planned_from = number;
+        const uint32_t each = kUnit / p.run, behind = (number - planned_from) * each;
+        uint32_t slot = __shfl_sync(kAllLanes, planned_slot, (behind + lane) % 32);
+        if (seen && !(is_planned && behind + each <= kPlannedRuns)) slot = pages[position / size] * size + position % size;
         if (!waited && first + end > unit.old) {
             wait_for_predecessor();
             waited = true;

@@ -12,6 +12,11 @@ __device__ __forceinline__ void store_relaxed(uint64_t* to, uint64_t first, uint
     asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(first), "l"(second) : "memory");
 }
 
+// The 128 bytes at this place are used soon, by whichever multiprocessor.
+__device__ __forceinline__ void expect_line(const void* line) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(line) : "memory");
+}
+
 // Two neighbouring words as they are now, each of them whole.
 __device__ __forceinline__ void load_relaxed(uint64_t (&words)[2], const uint64_t* from) {
     asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];" : "=l"(words[0]), "=l"(words[1]) : "l"(from) : "memory");

@@ -263,7 +263,11 @@ impl Products {
         // cuBLASLt wants a bias in the type of the results.
         let wide_bias = product.bias.is_some() && product.out.dtype() == DType::F32;
         if product.results_are_pieces() && !wide_bias {
-            return self.run_way(product, weight, &self.way(product, weight)?);
+            let way = match self.way(product, weight)? {
+                Way::Stream(timed) => Way::Stream(self.stream.short(product).unwrap_or(timed)),
+                blas @ Way::Blas(_) => blas,
+            };
+            return self.run_way(product, weight, &way);
         }
         match self.stream.variants(product).first() {
             Some(&variant) => self.run_way(product, weight, &Way::Stream(variant)),

@@ -11,12 +11,36 @@ use crate::context::Context;
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 
-#[derive(Clone, Copy)]
+/// What a kernel plans.
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
-struct PlanParams {
+pub(crate) struct PlanParams {
     attend: AttendParams,
     plans: u64,
     run: u32,
+    columns: u32,
+}
+
+impl PlanParams {
+    /// Threads of a block that plans.
+    pub(crate) const THREADS: usize = 32 * WARPS;
+
+    #[cfg(test)]
+    pub(crate) fn for_workers(workers: u32) -> Self {
+        let attend = AttendParams {
+            workers,
+            ..AttendParams::default()
+        };
+        Self {
+            attend,
+            ..Self::default()
+        }
+    }
+
+    /// Blocks that plan for all workers.
+    pub(crate) fn blocks(&self) -> usize {
+        (self.attend.workers as usize).div_ceil(WARPS)
+    }
 }
 
 /// Plans that are remembered at the same time: layers may see windows of different sizes by turns.
@@ -93,9 +117,9 @@ impl Places {
     }
 }
 
-/// The kernels that plan, by columns, and plans in device memory.
+/// The kernel that plans, and plans in device memory.
 pub(super) struct Plans {
-    functions: [Function; 2],
+    function: Function,
     memory: Buffer,
     most_workers: usize,
     places: Mutex<Places>,
@@ -107,18 +131,17 @@ impl Plans {
         modules: &Modules,
         most_workers: usize,
     ) -> Result<Self, DeviceError> {
-        let function = |columns| modules.find(&format!("plan_attention_{columns}"));
         let bytes = PLACES * most_workers * BYTES;
         Ok(Self {
-            functions: [function(COLUMNS[0])?, function(COLUMNS[1])?],
+            function: modules.find("plan_attention")?,
             memory: allocate(context, bytes, "plans of attention")?,
             most_workers,
             places: Mutex::default(),
         })
     }
 
-    /// The address of the plan for an op; enqueues the kernel that makes it unless it is there. A kernel that reads the
-    /// plan must follow at once, and each copy of it bring `run` positions.
+    /// The address of the plan for an op; enqueues the kernel that makes it unless it is there, or is made where a captured
+    /// step begins. A kernel that reads the plan must follow at once, and each copy of it bring `run` positions.
     pub(super) fn prepare(
         &self,
         context: &Context,
@@ -131,7 +154,8 @@ impl Plans {
         let address = |place: usize| {
             self.memory.address() as u64 + (place * self.most_workers * BYTES) as u64
         };
-        let key = Key::of(params, COLUMNS[column_index] as u32);
+        let columns = COLUMNS[column_index] as u32;
+        let key = Key::of(params, columns);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = places.find(context.epoch(), key) {
             return Ok(address(place));
@@ -141,10 +165,14 @@ impl Plans {
             attend: *params,
             plans: address(place),
             run: run as u32,
+            columns,
         };
-        let grid = Grid::line(workers.div_ceil(WARPS), 32 * WARPS);
-        // SAFETY: the struct of the kernel; addresses come from checked views, and the place has a plan for each worker.
-        unsafe { launch(context, self.functions[column_index], grid, &plan) }?;
+        // What has a key depends on nothing that a kernel of the step finds.
+        if key.is_none() || !context.opening().plans(&plan) {
+            let grid = Grid::line(plan.blocks(), PlanParams::THREADS);
+            // SAFETY: the struct of the kernel; addresses come from checked views, and the place has a plan for each worker.
+            unsafe { launch(context, self.function, grid, &plan) }?;
+        }
         places.keys[place] = key;
         Ok(address(place))
     }

@@ -20,7 +20,6 @@ struct StreamParams {
     run: u32,
     by_group: u32,
     by_heads: u32,
-    late_from: u32,
 }
 
 /// Positions of a unit, and of a buffer.
@@ -138,7 +137,6 @@ impl CudaDevice {
         fresh: FreshParams,
     ) -> Result<(), DeviceError> {
         let (heads, bytes) = (op.heads, op.cache.dtype().size());
-        let busy = self.context.busy_units();
         let run = common_divisor(op.batch.page_size, HALF);
         let plans = &self.attention.plans;
         // Bytes are copied by twos.
@@ -166,7 +164,6 @@ impl CudaDevice {
             run: run as u32,
             by_group: ONE.div_ceil(heads.group()) as u32,
             by_heads: ONE.div_ceil(heads.kv) as u32,
-            late_from: self.attention.units.saturating_sub(busy) as u32,
         };
         let blocks = params.workers as usize * heads.kv;
         // Blocks that all run at once do not share a multiprocessor while another has none.
