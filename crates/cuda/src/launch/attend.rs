@@ -23,9 +23,8 @@ use tiles::{Source, Tiles};
 use widen::Widened;
 
 pub(crate) use super::rope::FreshParams;
-pub(crate) use plan::PlanParams;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 #[repr(C)]
 struct AttendParams {
     query: u64,
