@@ -36,7 +36,7 @@ check() {
   prove graphs 60 graphs invariance &
   prove gates 30 --own-products gates &
   prove folded 60 --own-products folded conformance &
-  part goldens 60 ./gpu_goldens goldens --logits "$numbers" "${libraries[@]}" &
+  part goldens 100 ./gpu_goldens goldens --logits "$numbers" "${libraries[@]}" &
   wait
   part transformers 60 python3 same_gpu.py goldens "$numbers"
   rm -rf "$numbers"

@@ -1,5 +1,6 @@
 //! Tiny models on the GPU against what the reference library computed for them: logits within what bf16 allows, and
-//! greedy tokens wherever the reference is sure. Or a large checkpoint that nobody trained, to see how it is loaded.
+//! greedy tokens wherever the reference is sure; and whole steps of them, replayed and kernel by kernel, to the bit. Or a large
+//! checkpoint that nobody trained, to see how it is loaded.
 //!
 //! `gpu_goldens FOLDER [--logits FOLDER] [--libraries FOLDER]…`; the folder is `crates/models/tests/goldens` or a copy of it.
 //! Logits go to files of plain f32 numbers, one a model, for `same_gpu.py` to compare.
@@ -12,9 +13,11 @@
 
 mod files;
 mod loading;
+mod replayed;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use cuda::{CudaDevice, CudaOptions};
 use testkit::golden::{Golden, best, distance};
@@ -112,13 +115,29 @@ fn main() -> anyhow::Result<ExitCode> {
     let well = if loading {
         loading::run(device, &folder)?
     } else {
-        compare(&device, &folder, logits.as_deref())?
+        let same = compare(&device, &folder, logits.as_deref())?;
+        same & replay(&Arc::new(device), &folder)?
     };
     Ok(if well {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Serves all models of a folder, with graphs and without; true when both give the same.
+fn replay(device: &Arc<CudaDevice>, folder: &Path) -> anyhow::Result<bool> {
+    let mut well = true;
+    for golden in Golden::in_folder(folder) {
+        let (same, tokens) = replayed::check(device, &golden)?;
+        let word = if same { "passed" } else { "FAILED" };
+        println!(
+            "{:24} {word}: {tokens} tokens replayed, and their log-probabilities",
+            golden.name
+        );
+        well &= same;
+    }
+    Ok(well)
 }
 
 /// Checks all models of a folder, and writes their logits where they are wanted; true when all is well.
