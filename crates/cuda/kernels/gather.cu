@@ -1,21 +1,13 @@
 // Small integer tables, and rows gathered by index: tokens, pages, embeddings, hidden states.
 #include "common/bf16.cuh"
 #include "common/order.cuh"
-
-struct ResolveParams {
-    const uint32_t* staged;
-    const uint32_t* last;
-    uint32_t* out;
-    uint32_t tokens;
-};
+#include "common/resolve.cuh"
 
 // Opens a step: launched when everything before it has ended, so that what later kernels read early is there.
 extern "C" __global__ void resolve_tokens(const __grid_constant__ ResolveParams p) {
     begin_after_predecessor();
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= p.tokens) return;
-    const uint32_t staged = p.staged[i];
-    p.out[i] = staged >> 31 ? p.last[staged & 0x7fffffffu] : staged;
+    if (i < p.tokens) p.out[i] = p.token(i);
 }
 
 struct UpdatePagesParams {

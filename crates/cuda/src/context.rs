@@ -7,6 +7,7 @@ use ops::DeviceError;
 
 use crate::chain::Recording;
 use crate::driver::check;
+use crate::launch::Opening;
 
 /// A GPU's primary context and the stream that everything runs in.
 pub(crate) struct Context {
@@ -16,6 +17,7 @@ pub(crate) struct Context {
     /// Kernels begin only when everything before them has ended.
     in_turn: bool,
     recording: Recording,
+    opening: Opening,
     epoch: AtomicU64,
 }
 
@@ -52,6 +54,7 @@ impl Context {
             stream,
             in_turn,
             recording: Recording::default(),
+            opening: Opening::default(),
             epoch: AtomicU64::new(0),
         })
     }
@@ -88,8 +91,14 @@ impl Context {
         &self.recording
     }
 
+    /// Ops that wait to open a step.
+    pub(crate) fn opening(&self) -> &Opening {
+        &self.opening
+    }
+
     /// Enqueues the ops that wait: something follows that cannot be one kernel with them.
     pub(crate) fn flush(&self) -> Result<(), DeviceError> {
+        self.opening.flush(self)?;
         self.recording.flush(self)
     }
 

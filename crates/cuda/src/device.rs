@@ -389,10 +389,12 @@ impl Device for CudaDevice {
         run: &mut dyn FnMut() -> Result<(), OpError>,
     ) -> Result<Option<Box<dyn Graph>>, OpError> {
         self.context.recording().begin(&self.context, &self.chain)?;
+        self.context.opening().begin(&self.functions);
         let captured = graph::capture(&self.context, &mut || {
             run()?;
             Ok(self.context.flush()?)
         });
+        self.context.opening().end();
         let links = self.context.recording().end(&self.context);
         let mut graph = captured?;
         graph.keep(links?);

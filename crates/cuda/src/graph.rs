@@ -39,6 +39,8 @@ pub(crate) fn capture(
     context.begin_epoch();
     ran?;
     ended?;
+    // SAFETY: the graph that was just captured.
+    unsafe { context.opening().complete(graph) }?;
     let mut executable = std::ptr::null_mut();
     // SAFETY: a graph that was just captured; it is not needed once instantiated.
     let (instantiated, destroyed) = unsafe {

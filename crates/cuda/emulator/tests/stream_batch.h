@@ -130,6 +130,12 @@ struct StreamBatch {
         emulator::launch({uint32_t(shares), kThreads, room, order, before}, [&] { kernel(alone)(params); });
     }
 
+    // What is planned, and by how many blocks.
+    PlanParams to_plan(const StreamParams& params) {
+        return {params.attend, plans.data(), params.run, static_cast<uint32_t>(shape.columns())};
+    }
+    static uint32_t planning_blocks(const StreamParams& params) { return (params.attend.workers + kPlanners - 1) / kPlanners; }
+
     // Plans of the step before are there until the kernel before has ended, and homes are not.
     void plan(StreamParams& params, emulator::Order order) {
         const AttendParams& a = params.attend;
@@ -144,10 +150,51 @@ struct StreamBatch {
             }
             std::copy(complete.begin(), complete.end(), homes.begin());
         };
-        const PlanParams planned{a, plans.data(), params.run, static_cast<uint32_t>(shape.columns())};
-        const uint32_t blocks = (a.workers + kPlanners - 1) / kPlanners;
-        emulator::launch({blocks, kPlanThreads, 0, order, before}, [&] { plan_attention(planned); });
+        const PlanParams planned = to_plan(params);
+        emulator::launch({planning_blocks(params), kPlanThreads, 0, order, before}, [&] { plan_attention(planned); });
         params.plans = plans.data();
+    }
+
+    StreamParams tell() {
+        StreamParams p{};
+        const uint64_t head = shape.dim * keys.element, heads = shape.kv_heads;
+        p.run = std::gcd(shape.page, 64);
+        const auto reciprocal = [](uint32_t of) { return ((1u << 31) + of - 1) / of; };
+        p.by_group = reciprocal(shape.group);
+        p.by_heads = reciprocal(shape.kv_heads);
+        const auto cached = [&](const Cache& cache) {
+            return emulator::make_map(cache.bytes.data(), {head / 2, heads, uint64_t(cache.rows)}, {head, heads * head},
+                                      {64, 1, p.run});
+        };
+        p.keys = cached(keys);
+        p.values = cached(values);
+        AttendParams& a = p.attend;
+        a.query = given.elements.data();
+        a.keys = keys.bytes.data();
+        a.values = values.bytes.data();
+        a.starts = starts.data();
+        a.lengths = lengths.data();
+        a.table_rows = table_rows.data();
+        a.page_table = pages.data();
+        a.sinks = shape.sinks ? sinks.data() : nullptr;
+        a.out = out.elements.data();
+        a.homes = shape.elsewhere >= 0 ? homes.data() : nullptr;
+        a.query_stride = given.stride;
+        a.out_stride = out.stride;
+        a.table_stride = table_stride;
+        a.rows = shape.rows();
+        a.page_size = shape.page;
+        a.query_heads = shape.heads();
+        a.kv_heads = shape.kv_heads;
+        a.group = shape.group;
+        a.head_dim = shape.dim;
+        a.window = shape.window;
+        a.few = shape.few;
+        a.most_chunks = chunk_of_unit((table_stride * shape.page + kUnit - 1) / kUnit - 1) + 1;
+        a.scale = 1.0f / std::sqrt(float(shape.dim));
+        a.soft_cap = shape.soft_cap;
+        if (shape.rotates()) tell_fresh(p.fresh);
+        return p;
     }
 
     int slot(int row, int position) const {
@@ -226,48 +273,6 @@ private:
             case 256: return many ? attend_stream_256_16_bf16 : attend_stream_256_8_bf16;
             default: return many ? attend_stream_256_16_fp8 : attend_stream_256_8_fp8;
         }
-    }
-
-    StreamParams tell() {
-        StreamParams p{};
-        const uint64_t head = shape.dim * keys.element, heads = shape.kv_heads;
-        p.run = std::gcd(shape.page, 64);
-        const auto reciprocal = [](uint32_t of) { return ((1u << 31) + of - 1) / of; };
-        p.by_group = reciprocal(shape.group);
-        p.by_heads = reciprocal(shape.kv_heads);
-        const auto cached = [&](const Cache& cache) {
-            return emulator::make_map(cache.bytes.data(), {head / 2, heads, uint64_t(cache.rows)}, {head, heads * head},
-                                      {64, 1, p.run});
-        };
-        p.keys = cached(keys);
-        p.values = cached(values);
-        AttendParams& a = p.attend;
-        a.query = given.elements.data();
-        a.keys = keys.bytes.data();
-        a.values = values.bytes.data();
-        a.starts = starts.data();
-        a.lengths = lengths.data();
-        a.table_rows = table_rows.data();
-        a.page_table = pages.data();
-        a.sinks = shape.sinks ? sinks.data() : nullptr;
-        a.out = out.elements.data();
-        a.homes = shape.elsewhere >= 0 ? homes.data() : nullptr;
-        a.query_stride = given.stride;
-        a.out_stride = out.stride;
-        a.table_stride = table_stride;
-        a.rows = shape.rows();
-        a.page_size = shape.page;
-        a.query_heads = shape.heads();
-        a.kv_heads = shape.kv_heads;
-        a.group = shape.group;
-        a.head_dim = shape.dim;
-        a.window = shape.window;
-        a.few = shape.few;
-        a.most_chunks = chunk_of_unit((table_stride * shape.page + kUnit - 1) / kUnit - 1) + 1;
-        a.scale = 1.0f / std::sqrt(float(shape.dim));
-        a.soft_cap = shape.soft_cap;
-        if (shape.rotates()) tell_fresh(p.fresh);
-        return p;
     }
 
     void tell_fresh(FreshParams& told) const {

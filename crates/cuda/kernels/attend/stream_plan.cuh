@@ -134,3 +134,22 @@ private:
         return sequence.pages[position / a.page_size] * a.page_size + position % a.page_size;
     }
 };
+
+// What a block plans, so many workers behind those of the blocks before it. `before_writing` is called when all is found.
+template <typename BeforeWriting>
+__device__ __forceinline__ void plan_workers(const PlanParams& p, uint32_t block, WorkBefore& shared, BeforeWriting before_writing) {
+    const uint32_t worker = block * kPlanners + threadIdx.x / 32, lane = threadIdx.x % 32;
+    StreamPlanner planner(p, shared);
+    planner.add_up();
+    const StreamPlan plan = planner.plan(min(worker, p.attend.workers - 1));
+    before_writing();
+    if (worker >= p.attend.workers) return;
+    if (lane < kPlannedRuns) p.plans[worker].slots[lane] = plan.slots[0];
+    if (lane == 0) {
+        uint4* header = reinterpret_cast<uint4*>(p.plans + worker);
+        header[0] = make_uint4(plan.origin, plan.end, plan.first_token, plan.block);
+        header[1] = make_uint4(plan.fresh, plan.length, plan.pages, plan.row);
+        header[2] = make_uint4(plan.begin, plan.name, 0, 0);
+    }
+    __threadfence();
+}

@@ -23,8 +23,9 @@ use tiles::{Source, Tiles};
 use widen::Widened;
 
 pub(crate) use super::rope::FreshParams;
+pub(crate) use plan::PlanParams;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct AttendParams {
     query: u64,

@@ -9,11 +9,17 @@ use crate::module::Function;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct ResolveParams {
-    staged: u64,
-    last: u64,
-    out: u64,
-    tokens: u32,
+pub(crate) struct ResolveParams {
+    pub(crate) staged: u64,
+    pub(crate) last: u64,
+    pub(crate) out: u64,
+    pub(crate) tokens: u32,
+}
+
+impl ResolveParams {
+    pub(crate) fn grid(&self) -> Grid {
+        Grid::over(self.tokens as usize, 256)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -52,6 +58,14 @@ pub(crate) struct GatherParams {
     pub(crate) pieces: u32,
 }
 
+impl GatherParams {
+    /// For so many rows.
+    pub(crate) fn grid(&self, rows: usize) -> Grid {
+        let pieces = self.width as usize / 8;
+        Grid::line(rows, pieces.next_multiple_of(32).clamp(32, 256))
+    }
+}
+
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct ActivationParams {
@@ -75,9 +89,12 @@ impl CudaDevice {
             out: op.out.address() as u64,
             tokens: op.staged.cols() as u32,
         };
-        let grid = Grid::over(op.staged.cols(), 256);
+        if self.context.opening().keeps_tokens(&params) {
+            return Ok(());
+        }
+        let function = self.functions.resolve_tokens;
         // SAFETY: the struct of the kernel; addresses come from checked views.
-        Ok(unsafe { launch_late(&self.context, self.functions.resolve_tokens, grid, &params) }?)
+        Ok(unsafe { launch_late(&self.context, function, params.grid(), &params) }?)
     }
 
     pub(crate) fn launch_update_pages(&self, op: &UpdatePages<'_>) -> Result<(), OpError> {
@@ -138,10 +155,13 @@ impl CudaDevice {
                 &[(address, stride), (out.address() as u64, out.stride())],
             )),
         };
-        let threads = (out.cols() / 8).next_multiple_of(32).clamp(32, 256);
-        let grid = Grid::line(indices.cols(), threads);
+        let rows = indices.cols();
+        if self.context.opening().keeps_rows(&params, rows) {
+            return Ok(());
+        }
+        let function = self.functions.gather_rows;
         // SAFETY: the struct of the kernel; the caller's matrix has rows for all indices.
-        Ok(unsafe { launch(&self.context, self.functions.gather_rows, grid, &params) }?)
+        Ok(unsafe { launch(&self.context, function, params.grid(rows), &params) }?)
     }
 
     pub(crate) fn launch_gated_activation(&self, op: &GatedActivation<'_>) -> Result<(), OpError> {

@@ -6,6 +6,7 @@ mod fused;
 pub(crate) mod gather;
 mod logits;
 mod norm;
+mod open;
 mod packed;
 mod rope;
 pub(crate) mod sample;
@@ -16,6 +17,8 @@ use ops::DeviceError;
 use crate::context::Context;
 use crate::driver::check;
 use crate::module::{Function, Modules, outdated};
+
+pub(crate) use open::Opening;
 
 /// Every kernel by its role, found once at start.
 pub(crate) struct Functions {
@@ -35,6 +38,7 @@ pub(crate) struct Functions {
     pub(crate) settle_largest: Function,
     pub(crate) log_probs: Function,
     pub(crate) transfer: Function,
+    pub(crate) open_step: Function,
 }
 
 impl Functions {
@@ -61,6 +65,7 @@ impl Functions {
             settle_largest: modules.find("settle_largest")?,
             log_probs: modules.find("log_probs")?,
             transfer: modules.find("transfer")?,
+            open_step: modules.find("open_step")?,
         })
     }
 }

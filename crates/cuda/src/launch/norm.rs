@@ -6,19 +6,19 @@ use crate::device::CudaDevice;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct NormParams {
-    x: u64,
+pub(crate) struct NormParams {
+    pub(crate) x: u64,
     residual: u64,
-    weight: u64,
-    out: u64,
-    x_stride: u32,
+    pub(crate) weight: u64,
+    pub(crate) out: u64,
+    pub(crate) x_stride: u32,
     residual_stride: u32,
-    out_stride: u32,
-    width: u32,
-    rows: u32,
-    wide_weight: u32,
+    pub(crate) out_stride: u32,
+    pub(crate) width: u32,
+    pub(crate) rows: u32,
+    pub(crate) wide_weight: u32,
     pieces: u32,
-    eps: f32,
+    pub(crate) eps: f32,
 }
 
 /// Elements that a thread keeps.
@@ -55,8 +55,27 @@ impl NormParams {
         }
     }
 
+    /// Of rows that lie side by side, made of pieces.
+    #[cfg(test)]
+    pub(super) fn of_rows(x: u64, width: u32, rows: u32) -> Self {
+        Self {
+            x,
+            residual: 0,
+            weight: 0,
+            out: 0,
+            x_stride: width,
+            residual_stride: 0,
+            out_stride: width,
+            width,
+            rows,
+            wide_weight: 1,
+            pieces: 1,
+            eps: 1e-6,
+        }
+    }
+
     /// True when a thread keeps one piece.
-    fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.pieces == 1 && self.width as usize <= 8 * THREADS
     }
 
@@ -85,6 +104,9 @@ impl CudaDevice {
     pub(crate) fn launch_rms_norm(&self, op: &RmsNorm<'_>) -> Result<(), OpError> {
         let out = (op.out.address() as u64, op.out.stride());
         let params = NormParams::new(op.x, op.weight, (0, 0), out, op.eps);
+        if self.context.opening().opens(&self.context, &params)? {
+            return Ok(());
+        }
         let grid = params.grid(self.info.units);
         let function = self.functions.rms_norm[usize::from(params.is_short())];
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.

@@ -11,13 +11,36 @@ use crate::context::Context;
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 
-#[derive(Clone, Copy)]
+/// What a kernel plans.
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
-struct PlanParams {
+pub(crate) struct PlanParams {
     attend: AttendParams,
     plans: u64,
     run: u32,
     columns: u32,
+}
+
+impl PlanParams {
+    /// Threads of a block that plans.
+    pub(crate) const THREADS: usize = 32 * WARPS;
+
+    #[cfg(test)]
+    pub(crate) fn for_workers(workers: u32) -> Self {
+        let attend = AttendParams {
+            workers,
+            ..AttendParams::default()
+        };
+        Self {
+            attend,
+            ..Self::default()
+        }
+    }
+
+    /// Blocks that plan for all workers.
+    pub(crate) fn blocks(&self) -> usize {
+        (self.attend.workers as usize).div_ceil(WARPS)
+    }
 }
 
 /// Plans that are remembered at the same time: layers may see windows of different sizes by turns.
@@ -117,8 +140,8 @@ impl Plans {
         })
     }
 
-    /// The address of the plan for an op; enqueues the kernel that makes it unless it is there. A kernel that reads the
-    /// plan must follow at once, and each copy of it bring `run` positions.
+    /// The address of the plan for an op; enqueues the kernel that makes it unless it is there, or is made where a captured
+    /// step begins. A kernel that reads the plan must follow at once, and each copy of it bring `run` positions.
     pub(super) fn prepare(
         &self,
         context: &Context,
@@ -144,9 +167,12 @@ impl Plans {
             run: run as u32,
             columns,
         };
-        let grid = Grid::line(workers.div_ceil(WARPS), 32 * WARPS);
-        // SAFETY: the struct of the kernel; addresses come from checked views, and the place has a plan for each worker.
-        unsafe { launch(context, self.function, grid, &plan) }?;
+        // What has a key depends on nothing that a kernel of the step finds.
+        if key.is_none() || !context.opening().plans(&plan) {
+            let grid = Grid::line(plan.blocks(), PlanParams::THREADS);
+            // SAFETY: the struct of the kernel; addresses come from checked views, and the place has a plan for each worker.
+            unsafe { launch(context, self.function, grid, &plan) }?;
+        }
         places.keys[place] = key;
         Ok(address(place))
     }
