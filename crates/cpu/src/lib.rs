@@ -2,7 +2,7 @@
 //!
 //! Weights are packed at load and stay as small as their file; activations are f32 and are rounded to bytes per group for
 //! integer dot products unless exactness is asked. Every row's result has the same bits alone and in any batch. This crate
-//! knows no model, schedules nothing, and takes no lock during an op.
+//! knows no model, schedules nothing, and takes no lock during an op; only ranks that meet wait for each other.
 #![allow(
     unsafe_code,
     reason = "SIMD intrinsics and disjoint writes by several threads; every block says why it is sound"
@@ -16,6 +16,7 @@
     reason = "buffers are aligned to 64 bytes, and offsets into them to the elements they lead to"
 )]
 
+mod comm;
 mod device;
 mod gemm;
 mod kernels;
@@ -24,5 +25,6 @@ mod memory;
 mod simd;
 mod team;
 
+pub use comm::ThreadComm;
 pub use device::{Activations, CpuDevice, CpuOptions, KvPrecision};
 pub use simd::Level;

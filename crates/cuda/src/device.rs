@@ -55,7 +55,7 @@ pub enum ProductChoice {
 /// What a GPU is opened with.
 #[derive(Clone, Debug, Default)]
 pub struct CudaOptions {
-    /// Folders to search for the driver and cuBLASLt besides the loader's own.
+    /// Folders to search for the driver, cuBLASLt and NCCL besides the loader's own.
     pub library_folders: Vec<PathBuf>,
     /// Type of keys and values.
     pub kv: KvPrecision,
@@ -78,6 +78,7 @@ pub struct CudaDevice {
     pub(crate) chain: Arc<Chain>,
     bandwidth: Option<f64>,
     tracer: Arc<CudaTracer>,
+    pub(crate) library_folders: Vec<PathBuf>,
     pub(crate) max_rows: usize,
 }
 
@@ -129,6 +130,7 @@ impl CudaDevice {
             chain: Arc::new(Chain::new(&context, modules, info.units)?),
             bandwidth: bandwidth(&context, &info.name)?,
             tracer: Arc::new(CudaTracer::new(&options.library_folders)),
+            library_folders: options.library_folders.clone(),
             info,
             context,
             max_rows: options.max_step_tokens,

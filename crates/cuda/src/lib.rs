@@ -19,6 +19,7 @@ mod library;
 mod linear;
 mod memory;
 mod module;
+mod nccl;
 mod tensor_map;
 mod transfer;
 mod upload;
@@ -26,6 +27,7 @@ mod watch;
 
 pub use device::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 pub use library::Absent;
+pub use nccl::{GroupId, Nccl, NcclComm};
 
 /// Opens the first GPU, or says why there is none to open.
 pub fn open(options: &CudaOptions) -> Result<CudaDevice, Absent> {

@@ -1,4 +1,4 @@
-//! Where the driver and cuBLASLt are found.
+//! Where the driver, cuBLASLt and NCCL are found.
 
 use std::ffi::{CStr, CString, c_void};
 use std::os::unix::ffi::OsStrExt;

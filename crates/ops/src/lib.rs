@@ -5,6 +5,7 @@
 //! the references are plain loops that say what the result must be, not how to be fast.
 
 pub mod batch;
+pub mod comm;
 pub mod conformance;
 pub mod device;
 mod dry_run;
@@ -18,6 +19,7 @@ pub mod weight;
 mod weight_stream;
 
 pub use batch::{Heads, KvCache, RaggedBatch};
+pub use comm::{AllGather, AllReduce, Alone, Comm};
 pub use device::{
     Device, DeviceInfo, DeviceSpan, DeviceTrace, Graph, InventedWeight, NoTracer, Readback,
     Staging, Tracer,

@@ -1,10 +1,16 @@
 //! The reference device passes its own cases: the harness brings inputs in and results out as it should.
 
-use ops::ReferenceDevice;
-use ops::conformance::{Tolerances, invariance, run_with};
+use ops::conformance::{Tolerances, collectives, invariance, run_with};
+use ops::{Alone, ReferenceDevice};
 
 #[test]
 fn the_reference_equals_itself() {
     run_with(&ReferenceDevice::default(), Tolerances::EXACT).assert();
     invariance(&ReferenceDevice::default()).assert();
+}
+
+#[test]
+fn a_rank_alone_has_what_it_had() {
+    let device = ReferenceDevice::default();
+    collectives(&device, &Alone(&device)).assert();
 }

@@ -19,7 +19,7 @@ pub(crate) fn invariance(device: &CudaDevice) -> bool {
         .all(|outcome| outcome.op != "attend" || !judged(&outcome.case))
 }
 
-fn show(report: &Report) -> bool {
+pub(crate) fn show(report: &Report) -> bool {
     println!("{report}");
     for failure in report.failures().take(60) {
         println!(

@@ -11,6 +11,7 @@
 
 mod attention;
 mod bench;
+mod collectives;
 mod conformance;
 mod decode;
 mod firsts;
@@ -36,12 +37,14 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 26] = [
+const PARTS: [(&str, Part); 28] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
     ("narrow", narrow::run),
     ("graphs", graphs::run),
+    ("collectives", collectives::run),
+    ("collective-rank", collectives::rank),
     ("small", small::run),
     ("products", products::run),
     ("firsts", firsts::run),

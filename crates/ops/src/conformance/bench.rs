@@ -60,6 +60,11 @@ impl Twin {
         whole.columns(columns)
     }
 
+    /// Expects what another one expects.
+    pub(super) fn take_host(&mut self, other: Self) {
+        self.host = other.host;
+    }
+
     /// For the device.
     pub(super) fn device(&self) -> View<'_> {
         let whole = self
@@ -197,7 +202,8 @@ impl<'d> Bench<'d> {
         self.poisoned(rows, cols, false, (dtype, dtype))
     }
 
-    fn poisoned(
+    /// A poisoned destination, of one type on the host and one on the device.
+    pub(super) fn poisoned(
         &mut self,
         rows: usize,
         cols: usize,
@@ -262,6 +268,11 @@ impl<'d> Bench<'d> {
         }
         readback.seal()?;
         Ok(numbers(&readback.wait()?[..bytes], twin.device_type))
+    }
+
+    /// Copies the device side of a matrix.
+    pub(super) fn copy(&self, from: &Twin, to: &mut Twin) -> Result<(), OpError> {
+        Ok(self.device.copy(from.device(), to.device_mut())?)
     }
 
     /// Compares one destination after an op has run on both sides.

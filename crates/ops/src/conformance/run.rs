@@ -5,7 +5,7 @@ use std::fmt;
 use super::bench::Bench;
 use super::cases;
 use super::compare::{Kind, Tolerances};
-use crate::Device;
+use crate::{Comm, Device};
 
 /// One comparison.
 #[derive(Clone, Debug)]
@@ -108,5 +108,12 @@ pub fn run_with(device: &dyn Device, tolerances: Tolerances) -> Report {
 pub fn invariance(device: &dyn Device) -> Report {
     let mut bench = Bench::new(device, Tolerances::default());
     cases::invariance(&mut bench);
+    bench.report
+}
+
+/// Runs what ranks do together; every rank calls it at the same time, with a device and a place of its own.
+pub fn collectives(device: &dyn Device, comm: &dyn Comm) -> Report {
+    let mut bench = Bench::new(device, Tolerances::default());
+    cases::collectives(&mut bench, comm);
     bench.report
 }

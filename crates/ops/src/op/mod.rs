@@ -39,7 +39,7 @@ use tensor::{DType, View, ViewMut};
 use crate::OpError;
 
 /// Fails unless `what` has this shape.
-fn shape(
+pub(crate) fn shape(
     op: &'static str,
     what: &'static str,
     found: (usize, usize),
@@ -58,7 +58,7 @@ fn shape(
 }
 
 /// Fails unless `what` holds floats that activations may have.
-fn float(op: &'static str, what: &'static str, found: DType) -> Result<(), OpError> {
+pub(crate) fn float(op: &'static str, what: &'static str, found: DType) -> Result<(), OpError> {
     match found {
         DType::F32 | DType::F16 | DType::BF16 => Ok(()),
         _ => Err(OpError::Type { op, what, found }),
@@ -66,7 +66,7 @@ fn float(op: &'static str, what: &'static str, found: DType) -> Result<(), OpErr
 }
 
 /// Fails unless `what` holds this type.
-fn typed(
+pub(crate) fn typed(
     op: &'static str,
     what: &'static str,
     found: DType,
@@ -80,11 +80,11 @@ fn typed(
 }
 
 /// Rows and columns.
-fn dims(view: &View<'_>) -> (usize, usize) {
+pub(crate) fn dims(view: &View<'_>) -> (usize, usize) {
     (view.rows(), view.cols())
 }
 
 /// Rows and columns.
-fn dims_mut(view: &ViewMut<'_>) -> (usize, usize) {
+pub(crate) fn dims_mut(view: &ViewMut<'_>) -> (usize, usize) {
     (view.rows(), view.cols())
 }

@@ -1,6 +1,7 @@
 //! The cases, one file per op or family of ops.
 
 mod attend;
+mod collectives;
 mod elementwise;
 mod fused;
 mod largest;
@@ -11,6 +12,7 @@ mod sampling;
 mod tables;
 
 use super::bench::Bench;
+use crate::Comm;
 
 /// Every case of every op.
 pub(super) fn all(bench: &mut Bench<'_>) {
@@ -41,4 +43,11 @@ pub(super) fn invariance(bench: &mut Bench<'_>) {
     linear::alone_and_in_company(bench);
     attend::alone_and_in_company(bench);
     attend::whole_and_in_chunks(bench);
+}
+
+/// What ranks do together.
+pub(super) fn collectives(bench: &mut Bench<'_>, comm: &dyn Comm) {
+    collectives::all_reduce(bench, comm);
+    collectives::all_gather(bench, comm);
+    collectives::replayed(bench, comm);
 }
