@@ -165,7 +165,7 @@ impl Functions {
     }
 }
 
-/// One GPU's place among some.
+/// One GPU's place among some. To be dropped after every graph that has captured it: NCCL waits for them.
 pub struct NcclComm {
     functions: Arc<Functions>,
     context: Arc<Context>,
