@@ -1,11 +1,10 @@
 //! Ranks as threads of one process.
 
-use std::cell::Cell;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
-use half::{bf16, f16};
+use ops::host::copy_rows;
 use ops::{AllGather, AllReduce, Comm, DeviceError, OpError};
-use tensor::{DType, View};
+use tensor::{Buffer, DType, View};
 
 /// One of some threads that run a model together.
 ///
@@ -13,8 +12,6 @@ use tensor::{DType, View};
 pub struct ThreadComm {
     rank: usize,
     group: Arc<Group>,
-    /// How often it has met the others.
-    met: Cell<usize>,
 }
 
 struct Group {
@@ -27,6 +24,7 @@ struct Group {
 
 #[derive(Default)]
 struct Meeting {
+    /// How often all ranks have met; the same for each of them until it waits for the next time.
     number: usize,
     waiting: usize,
     left: Option<usize>,
@@ -37,7 +35,7 @@ struct Brought {
     op: &'static str,
     shape: (usize, usize),
     dtype: DType,
-    bytes: Vec<u8>,
+    memory: Buffer,
 }
 
 impl ThreadComm {
@@ -48,7 +46,7 @@ impl ThreadComm {
                 op: "",
                 shape: (0, 0),
                 dtype: DType::U8,
-                bytes: Vec::new(),
+                memory: Buffer::host(0),
             };
             RwLock::new(brought)
         };
@@ -62,7 +60,6 @@ impl ThreadComm {
             .map(|rank| Self {
                 rank,
                 group: Arc::clone(&group),
-                met: Cell::new(0),
             })
             .collect()
     }
@@ -72,32 +69,41 @@ impl ThreadComm {
         &self,
         op: &'static str,
         mine: View<'_>,
-        mut each: impl FnMut(usize, &[u8]),
+        mut each: impl FnMut(usize, View<'_>),
     ) -> Result<(), OpError> {
-        let brought = &self.group.brought[self.met.get() % 2];
-        {
-            let mut place = brought[self.rank]
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            (place.op, place.dtype) = (op, mine.dtype());
-            place.shape = (mine.rows(), mine.cols());
-            place.bytes.clear();
-            for row in 0..mine.rows() {
-                place.bytes.extend_from_slice(mine.row_bytes(row));
-            }
-        }
+        let brought = &self.group.brought[self.group.meeting().number % 2];
+        brought[self.rank]
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .put(op, mine);
         self.group.meet()?;
-        self.met.set(self.met.get() + 1);
         for (rank, place) in brought.iter().enumerate() {
             let place = place.read().unwrap_or_else(PoisonError::into_inner);
             place.fits(op, &mine)?;
-            each(rank, &place.bytes);
+            each(rank, place.view());
         }
         Ok(())
     }
 }
 
 impl Brought {
+    fn put(&mut self, op: &'static str, mine: View<'_>) {
+        (self.op, self.dtype) = (op, mine.dtype());
+        self.shape = (mine.rows(), mine.cols());
+        let bytes = mine.rows() * mine.cols() * mine.dtype().size();
+        if self.memory.bytes() < bytes {
+            self.memory = Buffer::host(bytes);
+        }
+        let place = self
+            .memory
+            .view_mut(0, mine.rows(), mine.cols(), mine.dtype());
+        copy_rows(mine, place);
+    }
+
+    fn view(&self) -> View<'_> {
+        self.memory.view(0, self.shape.0, self.shape.1, self.dtype)
+    }
+
     /// Fails unless it is what every rank brings to this op.
     fn fits(&self, op: &'static str, mine: &View<'_>) -> Result<(), OpError> {
         if self.op != op {
@@ -126,7 +132,7 @@ impl Brought {
 impl Group {
     /// Waits until every rank is here.
     fn meet(&self) -> Result<(), DeviceError> {
-        let mut meeting = self.meeting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut meeting = self.meeting();
         let number = meeting.number;
         meeting.waiting += 1;
         if meeting.waiting == self.brought[0].len() {
@@ -147,6 +153,10 @@ impl Group {
             _ => Ok(()),
         }
     }
+
+    fn meeting(&self) -> MutexGuard<'_, Meeting> {
+        self.meeting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn lost(message: String) -> DeviceError {
@@ -158,10 +168,8 @@ fn lost(message: String) -> DeviceError {
 
 impl Drop for ThreadComm {
     fn drop(&mut self) {
-        let group = &self.group;
-        let mut meeting = group.meeting.lock().unwrap_or_else(PoisonError::into_inner);
-        meeting.left.get_or_insert(self.rank);
-        group.over.notify_all();
+        self.group.meeting().left.get_or_insert(self.rank);
+        self.group.over.notify_all();
     }
 }
 
@@ -177,10 +185,12 @@ impl Comm for ThreadComm {
     /// Adds in f32 in the order of ranks and rounds once, so that bits do not depend on who comes first.
     fn all_reduce(&self, mut op: AllReduce<'_>) -> Result<(), OpError> {
         op.check()?;
-        let (dtype, cols) = (op.values.dtype(), op.values.cols());
+        let cols = op.values.cols();
         let mut sums = vec![0.0; op.values.rows() * cols];
-        self.exchange("all_reduce", op.values.view(), |_, bytes| {
-            add(&mut sums, bytes, dtype);
+        self.exchange("all_reduce", op.values.view(), |_, values| {
+            for (index, sum) in sums.iter_mut().enumerate() {
+                *sum += values.value(index / cols, index % cols);
+            }
         })?;
         for (index, &sum) in sums.iter().enumerate() {
             op.values.set(index / cols, index % cols, sum);
@@ -191,28 +201,9 @@ impl Comm for ThreadComm {
     fn all_gather(&self, mut op: AllGather<'_>) -> Result<(), OpError> {
         op.check(self.ranks())?;
         let rows = op.x.rows();
-        let width = op.x.cols() * op.x.dtype().size();
-        self.exchange("all_gather", op.x, |rank, bytes| {
-            for row in 0..rows {
-                op.out
-                    .row_bytes_mut(rank * rows + row)
-                    .copy_from_slice(&bytes[row * width..][..width]);
-            }
+        self.exchange("all_gather", op.x, |rank, values| {
+            let place = rank * rows..(rank + 1) * rows;
+            copy_rows(values, op.out.reborrow().row_range(place));
         })
-    }
-}
-
-/// Adds floats of a type that all ranks have.
-fn add(sums: &mut [f32], bytes: &[u8], dtype: DType) {
-    let mut each = |number: fn(&[u8]) -> f32| {
-        for (sum, bytes) in sums.iter_mut().zip(bytes.chunks_exact(dtype.size())) {
-            *sum += number(bytes);
-        }
-    };
-    match dtype {
-        DType::F32 => each(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])),
-        DType::F16 => each(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()),
-        DType::BF16 => each(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32()),
-        other => unreachable!("{other} was refused"),
     }
 }

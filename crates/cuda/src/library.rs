@@ -39,7 +39,7 @@ pub enum Absent {
 }
 
 /// Folders, for a sentence that ends with them.
-pub(crate) fn list(folders: &[PathBuf]) -> String {
+fn list(folders: &[PathBuf]) -> String {
     let names = folders
         .iter()
         .map(|folder| format!(", {}", folder.display()));
@@ -66,7 +66,8 @@ pub(crate) fn prepare_products(folders: &[PathBuf]) -> Result<(), Absent> {
         .ok_or_else(|| missing("cuBLASLt (libcublasLt)", folders))
 }
 
-fn missing(name: &'static str, folders: &[PathBuf]) -> Absent {
+/// Says what was searched for it.
+pub(crate) fn missing(name: &'static str, folders: &[PathBuf]) -> Absent {
     Absent::NoLibrary {
         name,
         searched: folders.to_vec(),

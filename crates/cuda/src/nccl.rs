@@ -11,7 +11,7 @@ use ops::{AllGather, AllReduce, Comm, DeviceError, OpError};
 use tensor::{DType, View, ViewMut};
 
 use crate::context::Context;
-use crate::library::{Absent, Library};
+use crate::library::{self, Absent, Library};
 use crate::{CudaDevice, memory};
 
 const LIBRARY: &str = "libnccl.so.2";
@@ -83,10 +83,7 @@ impl CudaDevice {
 impl Nccl {
     /// Opens it from the loader's path, else from one of the folders.
     fn open(folders: &[PathBuf]) -> Result<Self, Absent> {
-        let missing = || Absent::NoLibrary {
-            name: "NCCL (libnccl.so.2)",
-            searched: folders.to_vec(),
-        };
+        let missing = || library::missing("NCCL (libnccl.so.2)", folders);
         let library = Library::open(LIBRARY, folders).ok_or_else(missing)?;
         let find = |name: &CStr| library.symbol(name).ok_or_else(missing);
         // SAFETY: the types of these functions in NCCL's own header; the library stays open.

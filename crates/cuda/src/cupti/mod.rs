@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ops::{DeviceTrace, NoTracer, Tracer};
 
-use crate::library::{Library, list};
+use crate::library::{self, Library};
 use record::{CONCURRENT_KERNEL, MEMCPY, MEMSET};
 use sink::{NextRecord, Sink};
 
@@ -37,10 +37,7 @@ struct Cupti {
 impl Cupti {
     fn open(folders: &[PathBuf]) -> Result<Self, NoTracer> {
         let Some(library) = Library::open(LIBRARY, folders) else {
-            return Err(NoTracer(format!(
-                "{LIBRARY} was not found; searched the loader's path{}",
-                list(folders)
-            )));
+            return Err(NoTracer(library::missing(LIBRARY, folders).to_string()));
         };
         let find = |name: &CStr| {
             let missing = || NoTracer(format!("{LIBRARY} has no {}", name.to_string_lossy()));
