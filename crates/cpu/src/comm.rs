@@ -130,11 +130,13 @@ impl Brought {
 }
 
 impl Group {
-    /// Waits until every rank is here.
+    /// Waits until every rank is here; in vain once one is gone.
     fn meet(&self) -> Result<(), DeviceError> {
         let mut meeting = self.meeting();
         let number = meeting.number;
-        meeting.waiting += 1;
+        if meeting.left.is_none() {
+            meeting.waiting += 1;
+        }
         if meeting.waiting == self.brought[0].len() {
             meeting.waiting = 0;
             meeting.number += 1;
