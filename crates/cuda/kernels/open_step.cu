@@ -1,9 +1,11 @@
 // Opens a captured step: its tokens, their embeddings, the first norm, and the plan of attention, which needs none of them.
 //
-// Launched when everything before it has ended, and lets nobody begin before it has ended itself: plans are read early.
+// Launched when everything before it has ended. Plans are read early: it lets nobody begin before it has ended itself, unless
+// that one keeps those behind it waiting.
 #include "attend/stream_plan.cuh"
 #include "common/bf16.cuh"
 #include "common/number.cuh"
+#include "common/order.cuh"
 #include "common/reduce.cuh"
 #include "common/resolve.cuh"
 
@@ -22,6 +24,8 @@ struct OpenParams {
     uint32_t wide_norm;
     // Blocks that plan; those behind them take a token each.
     uint32_t planning;
+    // The next one may begin.
+    uint32_t early;
     float eps;
 };
 
@@ -71,6 +75,7 @@ extern "C" __global__ void __launch_bounds__(kPlanThreads) open_step(const __gri
         WorkBefore before;
         float sums[32];
     } shared;
+    if (p.early) let_successor_begin();
     if (blockIdx.x < p.planning) {
         plan_workers(p.plan, blockIdx.x, shared.before, [] {});
     } else {

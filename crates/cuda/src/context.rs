@@ -102,6 +102,13 @@ impl Context {
         self.recording.flush(self)
     }
 
+    /// Whether the kernel that is enqueued next begins beside the one that opens a captured step. Then it lets nobody behind it
+    /// begin before that one has ended: what that one writes is read early.
+    pub(crate) fn begins_with_opening(&self) -> Result<bool, DeviceError> {
+        self.recording.flush(self)?;
+        Ok(self.opening.lets_in())
+    }
+
     /// A number that stays as long as kernels are enqueued in one place after another, and none writes what a step is
     /// given: what was derived from that is true as long.
     pub(crate) fn epoch(&self) -> u64 {

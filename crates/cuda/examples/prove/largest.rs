@@ -4,11 +4,12 @@
 use cuda::CudaDevice;
 use half::bf16;
 use ops::{
-    Device as _, Draw, HostValues, HostWeight, Inputs, Linear, LinearLargest, SampleParams, Weight,
+    Device as _, Draw, HostValues, HostWeight, Inputs, Linear, LinearLargest, OpError,
+    SampleParams, Weight,
 };
 use tensor::DType;
 
-use crate::bench::{Matrix, normals};
+use crate::bench::{MEMORY, Matrix, normals, time, weight};
 use crate::small;
 
 /// More tokens than there are multiprocessors for, 192 each.
@@ -37,34 +38,68 @@ fn expected(numbers: &[f32], rows: &[f32]) -> Vec<usize> {
     rows.chunks_exact(INPUTS).map(largest).collect()
 }
 
-fn draw(device: &CudaDevice, weight: &Weight, rows: &[f32]) -> Vec<f32> {
-    let x = Matrix::floats(device, ROWS, INPUTS, DType::BF16, rows);
-    let params: Vec<u8> = (0..ROWS)
-        .flat_map(|_| small::bytes_of(&SampleParams::GREEDY))
-        .collect();
-    let params = Matrix::of_bytes(device, ROWS, SampleParams::BYTES, DType::U8, &params);
-    let numbered = Matrix::ints(device, &(0..ROWS as u32).collect::<Vec<_>>());
-    let mut scores = Matrix::new(device, ROWS, TOKENS, DType::F32);
-    let mut out = Matrix::new(device, 1, ROWS, DType::U32);
-    let mut last = Matrix::new(device, 1, ROWS, DType::U32);
-    let drawn = device.kernels().linear_largest(LinearLargest {
-        product: Linear {
-            x: x.view(),
-            weight,
-            bias: None,
-            out: scores.view_mut(),
-        },
-        inputs: Inputs::Plain,
-        draw: Draw {
-            params: params.view(),
-            positions: numbered.view(),
-            table_rows: numbered.view(),
-            out: out.view_mut(),
-            last: last.view_mut(),
-        },
-    });
-    drawn.expect("a head");
-    out.read(device)
+/// What a head needs besides its weight.
+struct Head {
+    x: Matrix,
+    params: Matrix,
+    numbered: Matrix,
+    scores: Matrix,
+    out: Matrix,
+    last: Matrix,
+}
+
+impl Head {
+    fn new(device: &CudaDevice, x: Matrix, tokens: usize) -> Self {
+        let rows = x.rows;
+        let params: Vec<u8> = (0..rows)
+            .flat_map(|_| small::bytes_of(&SampleParams::GREEDY))
+            .collect();
+        Self {
+            params: Matrix::of_bytes(device, rows, SampleParams::BYTES, DType::U8, &params),
+            numbered: Matrix::ints(device, &(0..rows as u32).collect::<Vec<_>>()),
+            scores: Matrix::new(device, rows, tokens, DType::F32),
+            out: Matrix::new(device, 1, rows, DType::U32),
+            last: Matrix::new(device, 1, rows, DType::U32),
+            x,
+        }
+    }
+
+    fn draw(&mut self, device: &CudaDevice, weight: &Weight) -> Result<(), OpError> {
+        device.kernels().linear_largest(LinearLargest {
+            product: Linear {
+                x: self.x.view(),
+                weight,
+                bias: None,
+                out: self.scores.view_mut(),
+            },
+            inputs: Inputs::Plain,
+            draw: Draw {
+                params: self.params.view(),
+                positions: self.numbered.view(),
+                table_rows: self.numbered.view(),
+                out: self.out.view_mut(),
+                last: self.last.view_mut(),
+            },
+        })
+    }
+}
+
+/// Heads of real models among others in a graph, beside the time that reading them takes. To be run with `--fold`.
+pub(crate) fn heads(device: &CudaDevice) -> bool {
+    for (tokens, inputs) in [(151_936, 1536), (151_936, 4096), (128_256, 2048)] {
+        let weight = weight(device, tokens, inputs, 5);
+        let folded = device.folded_bytes((tokens, inputs), weight.format());
+        for rows in [8, 16, 32, 64] {
+            let x = Matrix::random(device, rows, inputs, 7);
+            let mut head = Head::new(device, x, tokens);
+            let us = time(device, 8, |_| head.draw(device, &weight));
+            let floor = folded as f64 / MEMORY;
+            println!(
+                "{tokens}×{inputs}, {rows:2} rows: {us:6.1} µs, {floor:6.1} to read it folded"
+            );
+        }
+    }
+    true
 }
 
 pub(crate) fn small(device: &CudaDevice) -> bool {
@@ -80,7 +115,10 @@ pub(crate) fn small(device: &CudaDevice) -> bool {
     };
     let weight = device.load_weight(host).expect("a weight");
     let folded = device.fold(&weight).expect("room for it") > 0;
-    let found = draw(device, &weight, &rows);
+    let x = Matrix::floats(device, ROWS, INPUTS, DType::BF16, &rows);
+    let mut head = Head::new(device, x, TOKENS);
+    head.draw(device, &weight).expect("a head");
+    let found = head.out.read(device);
     let pairs = expected(&numbers, &rows).into_iter().zip(found);
     let wrong = pairs.filter(|&(a, b)| a != b as usize).count();
     println!("the largest of {TOKENS}, folded: {folded}, {wrong} of {ROWS} wrong");

@@ -37,7 +37,7 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 28] = [
+const PARTS: [(&str, Part); 29] = [
     ("conformance", conformance::run),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
@@ -65,6 +65,7 @@ const PARTS: [(&str, Part); 28] = [
     ("fp8-kernels", layers::narrow_kernels),
     ("ways", ways::run),
     ("gates", ways::gates),
+    ("heads", largest::heads),
     ("profile", profile::run),
 ];
 

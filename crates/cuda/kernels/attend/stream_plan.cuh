@@ -1,6 +1,7 @@
 // Where a worker of `attend_stream` begins and ends: everyone in a block adds up the work of all rows, then each warp
 // plans for a worker, its lanes all alike.
 #pragma once
+#include "../common/memory.cuh"
 #include "stream.cuh"
 
 struct PlanParams {
@@ -18,6 +19,8 @@ constexpr int kPlanThreads = 32 * kPlanners;
 struct WorkBefore {
     uint32_t sums[kPlanThreads + 1];
     uint32_t parts[kPlanners];
+    // The rows themselves where every thread has one at most: first token, new ones, length, and where its pages are listed.
+    uint4 rows[kPlanThreads];
 };
 
 struct StreamPlanner {
@@ -41,7 +44,9 @@ struct StreamPlanner {
         uint32_t sum = 0;
 #pragma unroll 1
         for (uint32_t number = thread * each; number < last; ++number) {
-            look_at(number);
+            sequence = Sequence::load(a, number);
+            if (each == 1) keep(number);
+            look(number);
             sum += work.all();
         }
 #pragma unroll 1
@@ -95,18 +100,36 @@ struct StreamPlanner {
         plan.first_token = sequence.first_token;
         plan.fresh = sequence.fresh;
         plan.length = sequence.length;
-        plan.pages = static_cast<uint32_t>(sequence.pages - a.page_table);
+        plan.pages = pages();
         plan.row = row;
         if (plan.origin < plan.end) plan.slots[0] = first_slot(plan.block * p.columns, chunk);
         return plan;
     }
 
 private:
+    // For those that look at the row later. Its pages are on their way until then, the first few lines of them.
+    __device__ void keep(uint32_t number) {
+        before.rows[number] = make_uint4(sequence.first_token, sequence.fresh, sequence.length, pages());
+#pragma unroll 1
+        for (uint32_t page = 0; page < 128 && page * a.page_size < sequence.length; page += 32) expect_line(sequence.pages + page);
+    }
+
     __device__ void look_at(uint32_t number) {
+        if (each == 1) {
+            const uint4 kept = before.rows[number];
+            sequence = {kept.x, kept.y, kept.z, a.page_table + kept.w};
+        } else {
+            sequence = Sequence::load(a, number);
+        }
+        look(number);
+    }
+
+    __device__ void look(uint32_t number) {
         row = number;
-        sequence = Sequence::load(a, number);
         work = RowWork::of(a, sequence, p.columns);
     }
+
+    __device__ uint32_t pages() const { return static_cast<uint32_t>(sequence.pages - a.page_table); }
 
     // Looks at the row in which a unit lies.
     __device__ void find(uint32_t unit) {

@@ -2,7 +2,8 @@
 //
 // A kernel begins while its predecessor still runs. Before it waits it may read what no kernel of the step writes:
 // weights, staged inputs, the page table, keys and values of earlier steps (`resolve_tokens` or `open_step` opens a step and
-// begins late). Plans of attention are written in a step, but their kernel lets nobody begin before it has ended.
+// begins late). Plans of attention are written in a step, but their kernel lets nobody begin before it has ended, or only a
+// product that lets nobody begin before that (`holds_back`).
 #pragma once
 
 // The first thread of a block that says so says it for the whole block.

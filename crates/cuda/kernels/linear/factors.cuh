@@ -46,6 +46,14 @@ __device__ __forceinline__ void find_factors(const LinearSurroundings& p, float*
     }
 }
 
+// The same where rows lack none.
+template <int kWarps, int kRows>
+__device__ __forceinline__ void fill_factors(float* factors, uint32_t warp) {
+#pragma unroll 1
+    for (uint32_t row = warp * 32 + threadIdx.x % 32; row < kRows; row += kWarps * 32) factors[row] = 1.0f;
+    __syncwarp();
+}
+
 // Says that those of this warp are there, to a barrier that counts the finders of all warps.
 __device__ __forceinline__ void tell_found(Barrier& found) {
     if (threadIdx.x % 4 == 0) found.arrive();

@@ -1,6 +1,7 @@
 // Heads of which only the largest result of each row counts: blocks go from tile to tile, the next one's stages are on their way
 // while one ends, and no row of results is written.
 #pragma once
+#include "../common/registers.cuh"
 #include "largest.cuh"
 #include "team.cuh"
 
@@ -12,23 +13,30 @@ struct HeadOf : TeamOf<Kind, kGroups, kTokens, Ending::kResults> {
     static_assert(Team::kTurns == 1 && !Team::kRowsFirst, "a thread has outputs of many rows");
 
     using Largest = LargestOfBlock<kTokens, 4 * kGroups>;
+    using Mine = LargestOfThread<kTokens>;
     Largest* largest;
     uint32_t tiles;
 
-    static constexpr int kLargestAt = (Team::kStages * Team::kBytes + sizeof(typename Team::Barriers) + 15) / 16 * 16;
-    static_assert(kLargestAt + sizeof(Largest) <= kWholeRoom, "there is room for keys");
+    // Registers of threads that multiply, and of the others.
+    static constexpr int kMany = 152, kFew = 56;
+    static_assert(kMany * Team::kConsumers + kFew * 128 <= 65536, "a multiprocessor has no more");
+
+    static_assert(sizeof(Largest) <= Team::kStages * Team::kBytes, "keys take the place of stages");
 
     __device__ HeadOf(const typename Team::Params& params, uint8_t* shared)
         : Team(params, shared),
-          largest(reinterpret_cast<Largest*>(shared + kLargestAt)),
+          largest(reinterpret_cast<Largest*>(shared)),
           tiles((params.outputs + Team::kOutputs - 1) / Team::kOutputs) {}
 
     __device__ void run() {
-        largest->begin();
         Team::begin_run();
         if (threadIdx.x < Team::kConsumers) {
+            take_registers<kMany>();
             consume_tiles();
-        } else if (threadIdx.x < Team::kConsumers + 32) {
+            return;
+        }
+        give_up_registers<kFew>();
+        if (threadIdx.x < Team::kConsumers + 32) {
             produce_tiles();
         } else {
             Team::find_late_factors((threadIdx.x - Team::kConsumers) / 32 - 1);
@@ -77,6 +85,7 @@ private:
         Kind::prepare(*this, ahead);
         wait_for_predecessor();
         Place place;
+        Mine mine;
 #pragma unroll 1
         for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             span = span_of(min(tile + gridDim.x, tiles - 1));
@@ -86,17 +95,20 @@ private:
             Kind::multiply(*this, place, ahead, sums);
             // The last stage too: what follows is the next tile's.
             Team::release((place.stage == 0 ? stages : place.stage) - 1);
-            find_largest(sums);
+            take(sums, mine);
             ahead = next;
         }
+        // Nobody reads stages any more.
+        meet(1, Team::kConsumers);
+        mine.show(largest->keys[threadIdx.x / 32]);
         meet(1, Team::kConsumers);
         largest->tell(p);
     }
 
-    __device__ __forceinline__ void find_largest(const typename Team::Sums& sums) const {
+    __device__ __forceinline__ void take(const typename Team::Sums& sums, Mine& mine) const {
         if (p.squares) barriers->found.wait(0);
         const uint32_t first = span.first * 64 + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
-        LargestResults<kTokens>(sums, p.squares ? barriers->factors : nullptr, first, p.outputs).show(*largest);
+        mine.take(sums, p.squares ? barriers->factors : nullptr, first, p.outputs);
     }
 };
 

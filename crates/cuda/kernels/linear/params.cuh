@@ -31,6 +31,8 @@ struct LinearSurroundings {
     uint32_t next_parts;
     float width;
     float eps;
+    // The kernel before may still run whose results the one behind reads early.
+    uint32_t holds_back;
 };
 
 struct LinearParams : LinearMaps, LinearSurroundings {};

@@ -174,10 +174,11 @@ protected:
         }
         __syncthreads();
         if (parts > 1) greet_cluster();
-        let_successor_begin();
+        if (!p.holds_back) let_successor_begin();
     }
 
     __device__ __forceinline__ void find_late_factors(uint32_t warp) const {
+        if (kGated && !p.squares) fill_factors<kFactorWarps, kTokens>(barriers->factors, warp);
         wait_for_predecessor();
         if (kEnding != Ending::kOnward && p.squares) find_factors<kFactorWarps>(p, barriers->factors, warp, part, parts);
         tell_found(barriers->found);
@@ -223,6 +224,7 @@ private:
         }
         __syncwarp();
         wait_for_predecessor();
+        if (p.holds_back) let_successor_begin();
         if (!leads) return;
 #pragma unroll 1
         for (uint32_t i = 0; i < early; ++i) fetch_x(i, begin + i);
@@ -300,8 +302,10 @@ private:
         greet_cluster();
     }
 
-    // Gates and their factors, eight of each in turn, out of registers: no other thread is needed.
+    // Gates and their factors, eight of each in turn, out of registers: no other thread is needed. All warps do this at once, and
+    // nothing else, so every instruction counts.
     __device__ __forceinline__ void gate(const Sums& sums) const {
+        barriers->found.wait(0);
         if constexpr (kRowsFirst) {
             gate_neighbours(sums);
         } else {
@@ -314,23 +318,26 @@ private:
     __device__ __forceinline__ void gate_columns(const Sums& sums) const {
         const uint32_t lane = threadIdx.x % 32, width = p.outputs / 2, first = span.first * 32 + worker() / 32 * 8;
         if (first >= width) return;
-        float bias[2] = {};
+        float bias[2] = {}, gates[kTokens / 4], factors[kTokens / 4];
         if (p.bias) {
             bias[0] = __bfloat162float(p.bias[first + lane / 4]);
             bias[1] = __bfloat162float(p.bias[width + first + lane / 4]);
         }
-        if (p.squares) barriers->found.wait(0);
 #pragma unroll
-        for (uint32_t i = 0; i < kTokens / 8; ++i) {
-            const float* gates = &sums[i * 4];
-            float2 factors = make_float2(1.0f, 1.0f);
-            if (p.squares) factors = *reinterpret_cast<const float2*>(&barriers->factors[i * 8 + lane % 4 * 2]);
-            const float left = activate(gates[0] * factors.x + bias[0], p.gelu) * (gates[2] * factors.x + bias[1]);
-            const float right = activate(gates[1] * factors.y + bias[0], p.gelu) * (gates[3] * factors.y + bias[1]);
+        for (uint32_t i = 0; i < kTokens / 4; i += 2) {
+            const float2 pair = *reinterpret_cast<const float2*>(&barriers->factors[i * 4 + lane % 4 * 2]);
+            factors[i] = pair.x, factors[i + 1] = pair.y;
+            gates[i] = sums[i * 2] * pair.x + bias[0], gates[i + 1] = sums[i * 2 + 1] * pair.y + bias[0];
+        }
+        activate_all(gates, p.gelu);
+        bf16* to = static_cast<bf16*>(p.out) + lane / 4 * p.out_stride + first + lane % 4 * 2;
+#pragma unroll
+        for (uint32_t i = 0; i < kTokens / 4; i += 2, to += 8 * p.out_stride) {
+            const float left = gates[i] * (sums[i * 2 + 2] * factors[i] + bias[1]);
+            const float right = gates[i + 1] * (sums[i * 2 + 3] * factors[i + 1] + bias[1]);
             const __nv_bfloat162 pair = __floats2bfloat162_rn(left, right);
-            const uint32_t turned = transpose_matrix(*reinterpret_cast<const uint32_t*>(&pair)), row = i * 8 + lane / 4;
-            bf16* to = static_cast<bf16*>(p.out) + row * p.out_stride + first + lane % 4 * 2;
-            if (row < p.rows) *reinterpret_cast<uint32_t*>(to) = turned;
+            const uint32_t turned = transpose_matrix(*reinterpret_cast<const uint32_t*>(&pair));
+            if (i * 4 + lane / 4 < p.rows) *reinterpret_cast<uint32_t*>(to) = turned;
         }
     }
 
@@ -338,12 +345,7 @@ private:
     __device__ __forceinline__ void gate_neighbours(const Sums& sums) const {
         const uint32_t lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane / 4;
         const uint32_t first = (span.first + threadIdx.x / 128) * 32 + lane % 4 * 2, width = p.outputs / 2;
-        float factors[2] = {1.0f, 1.0f};
-        if (p.squares) {
-            barriers->found.wait(0);
-            factors[0] = barriers->factors[row];
-            factors[1] = barriers->factors[row + 8];
-        }
+        const float factors[2] = {barriers->factors[row], barriers->factors[row + 8]};
 #pragma unroll
         for (uint32_t i = 0; i < 4; ++i) {
             const uint32_t place = first + i * 8;

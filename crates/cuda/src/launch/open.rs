@@ -29,6 +29,7 @@ struct OpenParams {
     width: u32,
     wide_norm: u32,
     planning: u32,
+    early: u32,
     eps: f32,
 }
 
@@ -47,6 +48,7 @@ impl OpenParams {
             width: rows.width,
             wide_norm: norm.wide_weight,
             planning: 0,
+            early: 0,
             eps: norm.eps,
         }
     }
@@ -70,6 +72,8 @@ struct Capture {
     has_begun: bool,
     /// The graph's first kernel, as far as it is known what it does.
     opened: Option<OpenParams>,
+    /// Nothing was enqueued behind it so far.
+    is_last: bool,
 }
 
 impl Capture {
@@ -118,9 +122,18 @@ impl Capture {
         }
     }
 
+    fn lets_in(&mut self) -> bool {
+        let lets_in = self.is_last;
+        if let Some(opened) = self.opened.as_mut().filter(|_| lets_in) {
+            opened.early = 1;
+        }
+        lets_in
+    }
+
     /// What waits is enqueued now, or something else is.
     fn give_up(&mut self) -> Waiting {
         self.has_begun = true;
+        self.is_last = false;
         std::mem::replace(&mut self.waiting, Waiting::Nothing)
     }
 }
@@ -143,6 +156,7 @@ impl Opening {
             waiting: Waiting::Nothing,
             has_begun: false,
             opened: None,
+            is_last: false,
         });
     }
 
@@ -176,7 +190,16 @@ impl Opening {
         };
         // SAFETY: the struct of the kernel; addresses and strides came from checked views.
         unsafe { launch_late(context, function, params.grid(), &params) }?;
+        if let Some(capture) = self.capture().as_mut() {
+            capture.is_last = true;
+        }
         Ok(true)
+    }
+
+    /// Whether what is enqueued next comes right behind the kernel that opens the step: they may run side by side, if it lets
+    /// nobody begin before that one has ended.
+    pub(crate) fn lets_in(&self) -> bool {
+        self.capture().as_mut().is_some_and(Capture::lets_in)
     }
 
     /// Leaves a plan to the kernel that opens the step, once; false where it must be made by another. It depends only on what
@@ -215,12 +238,12 @@ impl Opening {
         Ok(())
     }
 
-    /// Gives the first kernel of a captured graph the plan that was left to it.
+    /// Tells the first kernel of a captured graph what was left to it: a plan, and to let the next one begin.
     ///
     /// # Safety
     /// The graph was captured since [`Self::begin`] and lives.
     pub(crate) unsafe fn complete(&self, graph: sys::CUgraph) -> Result<(), DeviceError> {
-        let Some((function, mut params)) = self.planned() else {
+        let Some((function, mut params)) = self.left() else {
             return Ok(());
         };
         let (mut node, mut count) = (std::ptr::null_mut(), 1);
@@ -241,14 +264,19 @@ impl Opening {
             let found = sys::cuGraphGetRootNodes(graph, &raw mut node, &raw mut count);
             check(found, "finding the first kernel of a graph")?;
             let set = sys::cuGraphKernelNodeSetParams_v2(node, &raw const kernel);
-            check(set, "leaving a plan to the first kernel of a graph")
+            check(
+                set,
+                "telling the first kernel of a graph what is left to it",
+            )
         }
     }
 
-    fn planned(&self) -> Option<(Function, OpenParams)> {
+    fn left(&self) -> Option<(Function, OpenParams)> {
         let capture = self.capture();
         let capture = capture.as_ref()?;
-        let opened = capture.opened.filter(|opened| opened.planning > 0)?;
+        let opened = capture
+            .opened
+            .filter(|opened| opened.planning > 0 || opened.early > 0)?;
         Some((capture.open_step, opened))
     }
 
@@ -289,6 +317,7 @@ mod tests {
             waiting: Waiting::Nothing,
             has_begun: false,
             opened: None,
+            is_last: false,
         }
     }
 
@@ -339,6 +368,24 @@ mod tests {
             !waiting_rows().plans(&PlanParams::for_workers(66)),
             "nothing was opened"
         );
+    }
+
+    #[test]
+    fn only_what_is_enqueued_right_behind_begins_beside_it() {
+        let norm = NormParams::of_rows(ROWS.out, 1536, 64);
+        let opened = || {
+            let mut capture = waiting_rows();
+            assert!(!capture.lets_in(), "nothing was opened");
+            capture.opens(&norm).expect("the norm of the rows");
+            capture.is_last = true;
+            capture
+        };
+        let early = |capture: &Capture| capture.opened.map(|opened| opened.early);
+        let mut next = opened();
+        assert_eq!((next.lets_in(), early(&next)), (true, Some(1)));
+        let mut later = opened();
+        later.give_up();
+        assert_eq!((later.lets_in(), early(&later)), (false, Some(0)));
     }
 
     #[test]

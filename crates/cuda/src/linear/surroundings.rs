@@ -82,6 +82,7 @@ pub(crate) struct Surroundings {
     next_parts: u32,
     width: f32,
     eps: f32,
+    holds_back: u32,
 }
 
 impl Surroundings {
@@ -110,6 +111,7 @@ impl Surroundings {
             next_parts: 0,
             width: 0.0,
             eps: 0.0,
+            holds_back: 0,
         };
         if let Some(norm) = norm {
             all.squares = norm.squares.address() as u64;
@@ -129,6 +131,14 @@ impl Surroundings {
     /// The same where keys of the largest results go to this address, one a row, and no results anywhere.
     pub(crate) fn telling_largest(self, keys: u64) -> Self {
         Self { out: keys, ..self }
+    }
+
+    /// The same where the kernel behind may not begin before the one before has ended.
+    pub(crate) fn holding_back(self, holds_back: bool) -> Self {
+        Self {
+            holds_back: u32::from(holds_back),
+            ..self
+        }
     }
 
     /// Its results as a matrix; none where they are not of the type of activations.

@@ -248,7 +248,8 @@ impl Teams {
                 ending.is_gated(),
             )?,
             x: product.row_boxes(team.rows)?,
-            surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
+            surroundings: Surroundings::new(product, (outputs, stages), norm, ending)
+                .holding_back(context.begins_with_opening()?),
         };
         let blocks = team.blocks(outputs);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.

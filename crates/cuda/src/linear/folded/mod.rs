@@ -220,9 +220,12 @@ impl Folds {
         } else {
             (team.blocks(outputs), 0)
         };
+        let params = FoldedParams::new(product, team.rows(), folded, (norm, ending))?;
+        let holds_back = context.begins_with_opening()?;
         let params = FoldedParams {
             full_tiles: full_tiles as u64,
-            ..FoldedParams::new(product, team.rows(), folded, (norm, ending))?
+            surroundings: params.surroundings.holding_back(holds_back),
+            ..params
         };
         // SAFETY: the struct of the kernel; addresses and strides come from checked views, and the weight was folded in this
         // shape.
