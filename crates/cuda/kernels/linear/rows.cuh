@@ -117,15 +117,18 @@ struct RowEnding {
         for (uint32_t first = 0; sums.row(first) < p.rows; first += kAtOnce * kStep) {
 #pragma unroll
             for (uint32_t i = 0; i < kAtOnce; i += kPair, number += kPair * kStep) {
-                if (i == 0 || sums.row(first + i * kStep) < p.rows) end(sums, number, factors, ahead, &ahead.residual[i]);
+                if (i > 0 && sums.row(first + i * kStep) >= p.rows) continue;
+                const uint32_t count = sums.row(first + (i + 1) * kStep) < p.rows ? kPair : 1;
+                end(sums, number, count, factors, ahead, &ahead.residual[i]);
             }
             if constexpr (kOnward && kEach > kAtOnce) load_residuals(sums, number, ahead);
         }
     }
 
 private:
+    // So many rows of a pair; no thread has more.
     template <class Sums>
-    __device__ __forceinline__ void end(const Sums& sums, uint32_t number, const float* factors, const Ahead& ahead,
+    __device__ __forceinline__ void end(const Sums& sums, uint32_t number, uint32_t count, const float* factors, const Ahead& ahead,
                                         const float (*before)[4]) const {
         const uint32_t quad = threadIdx.x % kQuads;
         // Gates and their factors lie eight by eight.
@@ -145,6 +148,7 @@ private:
         sums.add(places, held);
 #pragma unroll
         for (uint32_t i = 0; i < kPair; ++i) {
+            if (i >= count) break;
             const float factor = factors && is_mine[i] ? factors[rows[i]] : 1.0f;
             end_row(rows[i], is_mine[i], factor, ahead, before[i], &held[i * kHeld]);
         }

@@ -237,21 +237,46 @@ private:
         }
     }
 
-    // The first warpgroup gets what the others have summed, behind the place of sums; nobody reads stages any more.
+    // Two that take turns share out their sums: each has those of half of the outputs in the end. A gate and its factor are in both
+    // halves, so there the first one has all.
+    static constexpr bool kHalved = kTurns > 1 && !kGated;
+
+    // What one leaves for the other lies behind the place of sums; nobody reads stages any more.
     __device__ __forceinline__ void add_turns(Sums& sums) const {
         static_assert(kTurns <= 2, "one leaves sums, one takes them");
-        float4* left = reinterpret_cast<float4*>(ring + kMostSums) + worker();
         meet(1, kConsumers);
         if (turn() == 1) {
-#pragma unroll
-            for (int i = 0; i < kTokens / 2; i += 4) left[i * 32] = make_float4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]);
+            leave_half<0>(sums);
+            if (!kHalved) leave_half<1>(sums);
+        } else if (kHalved) {
+            leave_half<1>(sums);
         }
         meet(1, kConsumers);
-        if (turn() == 1) return;
+        if (turn() == 0) {
+            take_half<0>(sums);
+            if (!kHalved) take_half<1>(sums);
+        } else if (kHalved) {
+            take_half<1>(sums);
+        }
+    }
+
+    template <int kHalf>
+    __device__ __forceinline__ float2* left() const {
+        return reinterpret_cast<float2*>(ring + kMostSums) + kHalf * (kTokens / 8 * 128) + worker();
+    }
+
+    template <int kHalf>
+    __device__ __forceinline__ void leave_half(const Sums& sums) const {
 #pragma unroll
-        for (int i = 0; i < kTokens / 2; i += 4) {
-            const float4 other = left[i * 32];
-            sums[i] += other.x, sums[i + 1] += other.y, sums[i + 2] += other.z, sums[i + 3] += other.w;
+        for (int i = 0; i < kTokens / 8; ++i) left<kHalf>()[i * 128] = make_float2(sums[i * 4 + kHalf * 2], sums[i * 4 + kHalf * 2 + 1]);
+    }
+
+    template <int kHalf>
+    __device__ __forceinline__ void take_half(Sums& sums) const {
+#pragma unroll
+        for (int i = 0; i < kTokens / 8; ++i) {
+            const float2 other = left<kHalf>()[i * 128];
+            sums[i * 4 + kHalf * 2] += other.x, sums[i * 4 + kHalf * 2 + 1] += other.y;
         }
     }
 
@@ -259,8 +284,12 @@ private:
     __device__ __forceinline__ void put(const Sums& sums) const {
         if constexpr (kRowsFirst) {
             put_neighbours(sums);
+        } else if constexpr (!kHalved) {
+            if (turn() == 0) put_columns<true, true>(sums);
+        } else if (turn() == 0) {
+            put_columns<true, false>(sums);
         } else {
-            put_columns(sums);
+            put_columns<false, true>(sums);
         }
     }
 
@@ -277,6 +306,8 @@ private:
         }
     }
 
+    // Of a thread's two outputs the first, the second, or both.
+    template <bool kFirst, bool kSecond>
     __device__ __forceinline__ void put_columns(const Sums& sums) const {
         const uint32_t lane = threadIdx.x % 32, output = worker() / 32 * 16 + lane / 4, step = (8 >> shift) * row_floats();
 #pragma unroll
@@ -285,8 +316,8 @@ private:
             float* place = share(token & (parts - 1)) + (token >> shift) * row_floats() + output;
 #pragma unroll
             for (int i = parity; i < kTokens / 2; i += 4, place += step) {
-                place[0] = sums[i];
-                place[8] = sums[i + 2];
+                if (kFirst) place[0] = sums[i];
+                if (kSecond) place[8] = sums[i + 2];
             }
         }
     }
@@ -394,7 +425,7 @@ private:
         if (parts > 1) wait_for_cluster();
         // Nothing is on its way any more, but other warpgroups may still read the stages.
         if constexpr (kTurns == 1) meet(1, kConsumers);
-        if (turn() == 0) put(sums);
+        put(sums);
         publish_shared();
         meet(1, kConsumers);
         if (parts > 1) exchange();
