@@ -85,6 +85,7 @@ for word in "$@"; do
     fp8) prove fp8 120 fp8-conformance fp8 ;;
     fp8-layers | fp8-kernels) prove "$word" 40 --narrow "$word" ;;
     folded-layers) prove folded-layers 40 --fold layers ;;
+    heads) prove heads 40 --fold heads ;;
     in-turn) prove in-turn 40 --in-turn layers ;;
     own) prove own 40 --own-products layers ;;
     library) prove library 40 --library-products layers ;;
@@ -95,7 +96,7 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine firsts few mix layers folded-layers prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs collectives gates folded goldens transformers memcheck memcheck-fp8 memcheck-folded memcheck-gates racecheck racecheck-fp8 races summary; do
+for log in machine firsts few mix layers folded-layers heads prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs collectives gates folded goldens transformers memcheck memcheck-fp8 memcheck-folded memcheck-gates racecheck racecheck-fp8 races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done
 [ -s "$logs/summary" ] && ! grep -qv "exit   0," "$logs/summary"
