@@ -1,5 +1,5 @@
-//! Heads of which only the largest scores count, small enough for a tool that watches every access. To be run with
-//! `--own-products`, so that they read folded weights.
+//! Heads of which only the largest scores count: those of real models, timed, and one that is small enough for a tool that
+//! watches every access, to be run with `--own-products`, so that it reads folded weights.
 
 use cuda::CudaDevice;
 use half::bf16;
