@@ -56,11 +56,12 @@ struct Few {
 
     static __device__ void fetch_weights(const LinearParams& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
         full->expect(kBytes);
+        const ReadOnce once;
         if constexpr (kEnding == Ending::kGated) {
             // Eight gates, their eight factors, and so on.
-            copy_box(to, &p.weight, full, 0, 0, 0, tile * kGroups, stage * kSlices);
+            once.copy_box(to, &p.weight, full, 0, 0, 0, tile * kGroups, stage * kSlices);
         } else {
-            copy_box(to, &p.weight, full, 0, tile * kGroups * 16, stage * kSlices);
+            once.copy_box(to, &p.weight, full, 0, tile * kGroups * 16, stage * kSlices);
         }
     }
 

@@ -21,13 +21,14 @@ struct Float8Codes : BoxedWeights {
     // The map counts in pairs of codes. Gates and their factors come eight rows of each in turn.
     template <int kGroups, bool kGated>
     static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, const Span& span, uint32_t stage) {
+        const ReadOnce once;
         for (int i = 0; i < kGroups; ++i) {
             uint8_t* place = to + i * 64 * kRowBytes;
             const uint32_t first = (span.first + i) * 64;
             if constexpr (kGated) {
-                copy_box(place, &p.weight, full, stage * (kSegment / 2), 0, 0, first / 16);
+                once.copy_box(place, &p.weight, full, stage * (kSegment / 2), 0, 0, first / 16);
             } else {
-                copy_box(place, &p.weight, full, stage * (kSegment / 2), first);
+                once.copy_box(place, &p.weight, full, stage * (kSegment / 2), first);
             }
         }
     }

@@ -67,11 +67,12 @@ struct FoldedWeights {
         constexpr uint32_t kAll = kGroups * kEach<kGated>;
         const uint32_t count = units<kGated>(p, span);
         uint8_t* heads = to + kGroups * 64 / kUnitRows * kUnitBytes;
+        const ReadOnce once;
 #pragma unroll
         for (uint32_t part = 0; part < (kGated ? 2 : 1); ++part) {
             const uint64_t first = stage * p.units + part * (p.units / 2) + span.first * kEach<kGated>;
-            copy_bytes(to + part * kAll * kUnitBytes, p.weight + first * kUnitBytes, count * kUnitBytes, full);
-            copy_bytes(heads + part * kAll * kHeadBytes, p.heads + first * kHeadBytes, count * kHeadBytes, full);
+            once.copy_bytes(to + part * kAll * kUnitBytes, p.weight + first * kUnitBytes, count * kUnitBytes, full);
+            once.copy_bytes(heads + part * kAll * kHeadBytes, p.heads + first * kHeadBytes, count * kHeadBytes, full);
         }
     }
 

@@ -13,11 +13,12 @@ struct Bf16Weights : BoxedWeights {
 
     template <int kGroups, bool kGated>
     static __device__ void fetch(const Params& p, uint8_t* to, Barrier* full, const Span& span, uint32_t stage) {
+        const ReadOnce once;
         if constexpr (kGated) {
             // Eight gates, their eight factors, and so on.
-            copy_box(to, &p.weight, full, stage * kSlice, 0, 0, span.first * 4);
+            once.copy_box(to, &p.weight, full, stage * kSlice, 0, 0, span.first * 4);
         } else {
-            copy_box(to, &p.weight, full, stage * kSlice, span.first * 64);
+            once.copy_box(to, &p.weight, full, stage * kSlice, span.first * 64);
         }
     }
 

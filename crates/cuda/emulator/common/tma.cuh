@@ -94,17 +94,6 @@ inline void issue(void* to, const TensorMap* map, Barrier* done, std::initialize
 
 }  // namespace emulator
 
-// Bytes as they lie.
-inline void copy_bytes(void* to, const void* from, uint32_t bytes, Barrier* done) {
-    if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) emulator::refuse("copies %u bytes from %p", bytes, from);
-    uint8_t* place = emulator::at_shared(shared_address(to), bytes, 16);
-    memset(place, emulator::kPoison, bytes);
-    emulator::block().later([=] {
-        memcpy(place, from, bytes);
-        done->complete(bytes);
-    });
-}
-
 inline void expect_map(const TensorMap*) {}
 
 template <class... At>
@@ -114,6 +103,17 @@ inline void copy_box(void* to, const TensorMap* map, Barrier* done, At... at) {
 
 struct ReadOnce {
     ReadOnce() {}
+
+    // Bytes as they lie.
+    void copy_bytes(void* to, const void* from, uint32_t bytes, Barrier* done) const {
+        if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) emulator::refuse("copies %u bytes from %p", bytes, from);
+        uint8_t* place = emulator::at_shared(shared_address(to), bytes, 16);
+        memset(place, emulator::kPoison, bytes);
+        emulator::block().later([=] {
+            memcpy(place, from, bytes);
+            done->complete(bytes);
+        });
+    }
 
     template <class... At>
     void copy_box(void* to, const TensorMap* map, Barrier* done, At... at) const {

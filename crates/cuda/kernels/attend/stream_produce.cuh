@@ -11,6 +11,7 @@ struct StreamProducer {
     const Shape& shape;
     const uint32_t head;
     const uint32_t lane = threadIdx.x % 32;
+    const ReadOnce once;
     // What this step stores is read from the cache only when an earlier kernel stored it.
     bool waited;
     uint32_t known = 0;
@@ -151,7 +152,7 @@ private:
                 uint8_t* to = shape.ring + at.stage * Shape::kBuffer + row * 128;
 #pragma unroll
                 for (int slice = 0; slice < Shape::kSlices; ++slice) {
-                    copy_box(to + slice * Shape::kSliceBytes, part < 2 ? &p.keys : &p.values, full, slice * 64, head, slot);
+                    once.copy_box(to + slice * Shape::kSliceBytes, part < 2 ? &p.keys : &p.values, full, slice * 64, head, slot);
                 }
             }
             __syncwarp();

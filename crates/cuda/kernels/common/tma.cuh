@@ -6,14 +6,6 @@ struct alignas(128) TensorMap {
     uint64_t opaque[16];
 };
 
-// Bytes as they lie, a multiple of sixteen.
-__device__ __forceinline__ void copy_bytes(void* to, const void* from, uint32_t bytes, Barrier* done) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(shared_address(done))
-                 : "memory");
-}
-
 // The map is used soon.
 __device__ __forceinline__ void expect_map(const TensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -42,19 +34,28 @@ __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier
         : "memory");
 }
 
-__device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z, int w, int v) {
-    asm volatile(
-        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::
-            "r"(shared_address(to)),
-        "l"(map), "r"(shared_address(done)), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
-        : "memory");
-}
-
-// What is read once leaves the second cache before anything else.
+// What a step reads once leaves the second cache before anything else: what it reads again, code among it, stays there.
 struct ReadOnce {
     uint64_t policy;
 
     __device__ __forceinline__ ReadOnce() { asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy)); }
+
+    // Bytes as they lie, a multiple of sixteen.
+    __device__ __forceinline__ void copy_bytes(void* to, const void* from, uint32_t bytes, Barrier* done) const {
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
+                shared_address(to)),
+            "l"(from), "r"(bytes), "r"(shared_address(done)), "l"(policy)
+            : "memory");
+    }
+
+    __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y) const {
+        asm volatile(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4}], "
+            "[%2], %5;" ::"r"(shared_address(to)),
+            "l"(map), "r"(shared_address(done)), "r"(x), "r"(y), "l"(policy)
+            : "memory");
+    }
 
     __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z) const {
         asm volatile(

@@ -99,10 +99,11 @@ private:
 
     // Of sixteen rows of a warp: eight gates and their eight factors, or outputs with even numbers and those with odd ones.
     __device__ void fetch_weights() const {
+        const ReadOnce once;
         shared.weight_ring.produce(stages(), [&](uint32_t slot, uint32_t stage) {
             Barrier* full = &shared.weight_ring.full[slot];
             full->expect(kWeightBytes);
-            copy_box(shared.weights[slot], &p.weight, full, stage * kSlice, 0, 0, blockIdx.x * (kOutputs / 16));
+            once.copy_box(shared.weights[slot], &p.weight, full, stage * kSlice, 0, 0, blockIdx.x * (kOutputs / 16));
         });
     }
 
