@@ -25,8 +25,9 @@ use memory::{Growth, Memory};
 /// Prompts whose greedy answers are kept.
 const KEPT: u64 = 8;
 const KEPT_TOKENS: u32 = 32;
-/// How often memory is looked at.
+/// How often memory is looked at, and after how many looks it is said that the soak goes on.
 const GLANCE: Duration = Duration::from_secs(2);
+const GLANCES_A_LINE: usize = 30;
 
 /// What was asked for on the command line.
 struct Options {
@@ -132,7 +133,12 @@ fn drive(options: &Options) -> (Tally, Vec<Memory>) {
             .map(|client| scope.spawn(move || options.load.run(options.server, client, end)))
             .collect();
         while Instant::now() < end {
-            memory.push(Memory::of(options.pid));
+            let now = Memory::of(options.pid);
+            if memory.len() % GLANCES_A_LINE == 0 {
+                let left = end.saturating_duration_since(Instant::now()).as_secs();
+                eprintln!("soak: {left} s left, {now}");
+            }
+            memory.push(now);
             rest(GLANCE.min(end.saturating_duration_since(Instant::now())));
         }
         for client in clients {

@@ -1,5 +1,6 @@
 //! The memory of the server's process, on the host and on the device.
 
+use std::fmt;
 use std::process::Command;
 
 /// Bytes at one moment.
@@ -14,6 +15,17 @@ impl Memory {
             host: resident(pid),
             device: on_device(),
         }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = |bytes: Option<u64>| match bytes {
+            Some(bytes) => format!("{} MiB", bytes >> 20),
+            None => "not known".to_owned(),
+        };
+        let (host, device) = (told(self.host), told(self.device));
+        write!(f, "host memory {host}, device memory {device}")
     }
 }
 
