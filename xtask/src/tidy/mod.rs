@@ -7,6 +7,7 @@ mod dependencies;
 mod finding;
 mod length;
 mod licences;
+mod links;
 mod machine_paths;
 mod metadata;
 mod module_names;
@@ -46,6 +47,9 @@ const RULES: &[Rule] = &[
     }),
     ("decisions have their four headings", |tree, _| {
         decisions::check(tree)
+    }),
+    ("links between documents lead somewhere", |tree, _| {
+        links::check(tree)
     }),
     ("licences are on the list", licences::check),
     (
