@@ -1,6 +1,7 @@
 //! The rules of the house that no compiler knows: one file per rule, each with a test that breaks it.
 
 mod arrows;
+mod comments;
 mod crate_docs;
 mod decisions;
 mod dependencies;
@@ -35,6 +36,7 @@ type Rule = (&'static str, fn(&Tree, &Metadata) -> Vec<Finding>);
 const RULES: &[Rule] = &[
     ("crates use only what ARCHITECTURE.md draws", arrows::check),
     ("files are short", |tree, _| length::check(tree)),
+    ("comments are short", |tree, _| comments::check(tree)),
     ("crates say what they do and refuse", |tree, _| {
         crate_docs::check(tree)
     }),

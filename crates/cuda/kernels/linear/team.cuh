@@ -52,10 +52,9 @@ struct BoxedWeights {
     static __device__ __forceinline__ void prepare(const Team& team, Ahead& ahead) {}
 };
 
-// `Kind` says what weights are: `Params`, `kInputs` of a stage and `kGroupBytes` of 64 outputs in it, the `span` of a tile, `expect`,
-// `fetch` and the `bytes` it brings, `prepare`, for what no kernel of the step writes, and `multiply`, from a place of the ring on; `kThreadsToRelease`, of which
-// one says for all that they are done with a stage, `kMayBeSecond`, whether weights may be the second factor, and `kTurnsOfOne`:
-// so many warpgroups take turns with the stages of a tile of 64 outputs.
+// `Kind` says what weights are and how a stage of them is fetched and multiplied (`linear_team.cu` has the plainest). Of
+// `kThreadsToRelease` threads one says for all that they are done with a stage; `kMayBeSecond`: weights may be the second factor;
+// `kTurnsOfOne`: so many warpgroups take turns with the stages of a tile of 64 outputs.
 template <class Kind, int kGroups, int kTokens, Ending kEnding>
 struct TeamOf {
     using Params = typename Kind::Params;
