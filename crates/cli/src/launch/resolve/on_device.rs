@@ -6,7 +6,7 @@ use tensor::DType;
 
 use super::{LARGEST_STEP, Resolver, at_least_one, executor_config, out_of_range, within};
 use crate::args::Notice;
-use crate::launch::memory::{Budget, tables};
+use crate::launch::memory::{Budget, Needs, smaller, tables};
 use crate::launch::{ConfigError, Folding, gpu};
 use crate::progress::size;
 
@@ -259,9 +259,13 @@ impl Resolver<'_> {
             here,
         );
         let work = (here.scratch)(&executor) + tables(here.spec, &executor);
-        let token = here.spec.kv_bytes_per_token(here.device.kv);
-        Budget::divide(here.device, fraction, here.weights, work, token)
-            .map_err(ConfigError::NoRoom)
+        let needs = Needs {
+            weights: here.weights,
+            work,
+            token: here.spec.kv_bytes_per_token(here.device.kv),
+            smaller: smaller(self.on_cpu(), &here.spec.quantisation, here.stored_wide),
+        };
+        Budget::divide(here.device, fraction, needs).map_err(ConfigError::NoRoom)
     }
 
     /// Whether weights are kept folded too: as given, or where keys and values hardly miss the room.

@@ -49,6 +49,7 @@ fn launch_on(device: &DeviceInfo, line: &str) -> Result<Launch, ConfigError> {
     let scratch = |config: &ExecutorConfig| estimate_scratch(&spec, config);
     let here = Circumstances {
         spec: &spec,
+        stored_wide: true,
         weights: 100 << 20,
         folding: Folding::Possible(folded_bytes(device)),
         device,
