@@ -58,8 +58,22 @@ pub(crate) struct Launch {
     pub(crate) budget: Budget,
     /// Every resolved value and its reason.
     pub(crate) values: Vec<Resolved>,
-    /// Given values that could not be honoured as they are.
+    /// Given flags that change nothing here.
     pub(crate) notices: Vec<Notice>,
+    /// Given values that are followed in part, as lines for the log.
+    pub(crate) limited: Vec<String>,
+}
+
+impl Launch {
+    /// Tells in the log what was given and is not followed, or not in full.
+    pub(crate) fn warn(&self) {
+        for notice in &self.notices {
+            tracing::warn!("{notice}");
+        }
+        for line in &self.limited {
+            tracing::warn!("{line}");
+        }
+    }
 }
 
 /// One resolved value.

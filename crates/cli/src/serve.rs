@@ -104,9 +104,7 @@ fn resolved(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<
     let device = device::open(&args.parsed, env)?;
     let inventory = opened.inventory(device.as_ref());
     let launch = plan_on(&args.parsed, &opened, &inventory, device.info())?;
-    for notice in &launch.notices {
-        tracing::warn!("{notice}");
-    }
+    launch.warn();
     Ok(table(&launch.values))
 }
 

@@ -161,9 +161,7 @@ fn load(
         let device = device::open(&args.parsed, env)?;
         let inventory = opened.inventory(device.as_ref());
         let plan = plan_on(&args.parsed, opened, &inventory, device.info())?;
-        for notice in &plan.notices {
-            tracing::warn!("{notice}");
-        }
+        plan.warn();
         let (model, weights) =
             load_weights((opened, &inventory), &local.path, device.as_ref(), &plan)?;
         let language = language.map(|thread| thread.join().expect("text loading does not panic"));
