@@ -156,13 +156,13 @@ impl ServerCommand {
 
     /// The help text: honoured flags, and the others when all are asked for.
     pub(crate) fn help(&self, all: bool) -> String {
-        let shown = |effect: &Effect| all || matches!(effect, Effect::Honoured);
+        let shown = |effect: &Effect| all || effect.is_honoured();
         let text = self.with_command(shown, |command| command.help());
         if all {
             return text;
         }
         let idle = entries()
-            .filter(|entry| !matches!(entry.effect, Effect::Honoured))
+            .filter(|entry| !entry.effect.is_honoured())
             .count();
         format!(
             "{text}\n{idle} more flags of SGLang are accepted, each with a line that says why it has no \
@@ -223,7 +223,7 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
 /// Whether a flag does something here.
 pub(crate) fn is_honoured(flag: &FlagSpec) -> bool {
     let entry = entries().find(|entry| entry.flag.name == flag.name);
-    entry.is_some_and(|entry| matches!(entry.effect, Effect::Honoured))
+    entry.is_some_and(|entry| entry.effect.is_honoured())
 }
 
 /// Gives old spellings their meaning; returns what to say about them.
@@ -258,13 +258,28 @@ fn substitute(parsed: &mut Parsed) -> Vec<String> {
 }
 
 fn notices(parsed: &Parsed) -> Vec<Notice> {
-    let given = entries().filter(|entry| parsed.given(entry.flag.name));
-    let idle = given.filter_map(|entry| match entry.effect {
-        Effect::Idle(reason) => Some(Notice {
-            flag: format!("--{}", entry.flag.name),
-            reason: reason.to_owned(),
-        }),
+    idle(parsed, |effect| match effect {
+        Effect::Idle(reason) => Some(reason),
         _ => None,
+    })
+}
+
+/// Flags that were given and change nothing on this device, though they may on another.
+pub(crate) fn notices_on_device(parsed: &Parsed, on_cpu: bool) -> Vec<Notice> {
+    idle(parsed, |effect| match effect {
+        Effect::ByDevice(reasons) if on_cpu => reasons.on_cpu,
+        Effect::ByDevice(reasons) => reasons.on_gpu,
+        _ => None,
+    })
+}
+
+fn idle(parsed: &Parsed, reason: impl Fn(Effect) -> Option<&'static str>) -> Vec<Notice> {
+    let given = entries().filter(|entry| parsed.given(entry.flag.name));
+    let idle = given.filter_map(|entry| {
+        Some(Notice {
+            flag: format!("--{}", entry.flag.name),
+            reason: reason(entry.effect)?.to_owned(),
+        })
     });
     idle.collect()
 }

@@ -7,7 +7,7 @@ use ops::Device;
 
 use crate::cuda_libraries;
 use crate::env::Env;
-use crate::launch::ConfigError;
+use crate::launch::{ConfigError, Shortfall};
 
 /// Prompt tokens of a step on the largest GPU, and rows that join it.
 const LARGEST_CHUNK: i64 = 16384;
@@ -21,16 +21,25 @@ pub(crate) fn open(parsed: &Parsed, env: &Env) -> Result<Box<dyn Device>, Config
             Ok(device) => return Ok(Box::new(device)),
             Err(absent) if wanted == "cuda" => {
                 return Err(ConfigError::NoGpu {
-                    reason: absent.to_string(),
+                    reason: reason(&absent),
                 });
             }
             Err(absent @ (Absent::TooOld { .. } | Absent::Device(_))) => {
-                tracing::warn!("the CPU is used: {absent}");
+                tracing::warn!("the CPU is used: {}", reason(&absent));
             }
             Err(absent) => tracing::info!("the CPU is used: {absent}"),
         }
     }
     Ok(Box::new(CpuDevice::new(&cpu_options(parsed)?)))
+}
+
+/// Why there is no GPU to use; memory that is short with what to do about it.
+fn reason(absent: &Absent) -> String {
+    let short = match absent {
+        Absent::Device(error) => Shortfall::opening(error),
+        _ => None,
+    };
+    short.map_or_else(|| absent.to_string(), |short| short.to_string())
 }
 
 fn cuda_options(parsed: &Parsed, env: &Env) -> CudaOptions {
@@ -76,4 +85,31 @@ fn cpu_options(parsed: &Parsed) -> Result<CpuOptions, ConfigError> {
         _ => {}
     }
     Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use ops::DeviceError;
+
+    use super::*;
+
+    #[test]
+    fn a_gpu_that_is_full_says_what_is_short_and_what_to_do() {
+        let full = Absent::Device(DeviceError::OutOfMemory {
+            device: "a GPU".into(),
+            what: "the workspace of products",
+            wanted: 32 << 20,
+            free: 10 << 20,
+        });
+        let no_gpu = ConfigError::NoGpu {
+            reason: reason(&full),
+        };
+        assert_eq!(
+            no_gpu.to_string(),
+            "--device cuda: a GPU: 33.6 MB for the workspace of products were asked, 10.5 MB are free, 23.1 MB too \
+             little; stop what else uses the device, or name another one in CUDA_VISIBLE_DEVICES; --device cpu runs \
+             without a GPU"
+        );
+        assert_eq!(reason(&Absent::NoDevice), Absent::NoDevice.to_string());
+    }
 }

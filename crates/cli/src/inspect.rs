@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     let device = device::open(&args.parsed, env).map_err(|error| Failure::Config(error.into()))?;
     let info = imagined(device.info(), args.parsed.float("memory-gb"))?;
     let inventory = opened.inventory(device.as_ref());
-    let plan = plan_on(&args.parsed, &opened.spec, &inventory, &info);
+    let plan = plan_on(&args.parsed, &opened, &inventory, &info);
     let mut text = format!(
         "model         {}\npath          {}\n",
         local.name,

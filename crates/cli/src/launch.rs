@@ -3,6 +3,7 @@
 mod gpu;
 mod memory;
 mod resolve;
+mod shortfall;
 mod show;
 
 use engine::EngineConfig;
@@ -12,14 +13,17 @@ use ops::DeviceInfo;
 
 use crate::args::Notice;
 
-pub(crate) use self::memory::{Budget, Shortfall, estimate_scratch};
+pub(crate) use self::memory::{Budget, estimate_scratch};
 pub(crate) use self::resolve::resolve;
+pub(crate) use self::shortfall::{Captures, Shortfall};
 pub(crate) use self::show::table;
 
 /// What resolution looks at besides the arguments.
 pub(crate) struct Circumstances<'a> {
     /// The model's dimensions.
     pub(crate) spec: &'a ModelSpec,
+    /// Whether some of its projections are stored in more than eight bits a number.
+    pub(crate) stored_wide: bool,
     /// Bytes its weights take.
     pub(crate) weights: usize,
     /// What they take more when they are kept folded too.
@@ -54,8 +58,22 @@ pub(crate) struct Launch {
     pub(crate) budget: Budget,
     /// Every resolved value and its reason.
     pub(crate) values: Vec<Resolved>,
-    /// Given values that could not be honoured as they are.
+    /// Given flags that change nothing here.
     pub(crate) notices: Vec<Notice>,
+    /// Given values that are followed in part, as lines for the log.
+    pub(crate) limited: Vec<String>,
+}
+
+impl Launch {
+    /// Tells in the log what was given and is not followed, or not in full.
+    pub(crate) fn warn(&self) {
+        for notice in &self.notices {
+            tracing::warn!("{notice}");
+        }
+        for line in &self.limited {
+            tracing::warn!("{line}");
+        }
+    }
 }
 
 /// One resolved value.

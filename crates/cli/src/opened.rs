@@ -14,6 +14,8 @@ pub(crate) struct Opened {
     pub(crate) spec: ModelSpec,
     /// Its weights.
     pub(crate) weights: Weights,
+    /// Whether some of its projections are stored in more than eight bits a number: only those can become narrower.
+    pub(crate) stored_wide: bool,
 }
 
 /// Where weights come from.
@@ -44,6 +46,7 @@ impl Opened {
             return Ok(Self {
                 weights: Weights::Dummy(DummyWeights::new(&spec)),
                 spec,
+                stored_wide: true,
             });
         }
         let opened = models::open(path)
@@ -62,6 +65,7 @@ impl Opened {
         Ok(Self {
             spec: quantised(opened.spec, wide),
             weights: Weights::Stored(opened.checkpoint),
+            stored_wide: wide,
         })
     }
 
@@ -87,7 +91,7 @@ impl Opened {
     }
 }
 
-/// Whether there is anything that could become narrower: what is quantised already is not quantised again.
+/// Whether there is anything that is not quantised already: nothing is quantised again.
 fn has_wide_projections(source: &dyn WeightSource) -> bool {
     source.tensors().iter().any(|tensor| {
         let wide = matches!(

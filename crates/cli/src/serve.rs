@@ -103,10 +103,8 @@ fn resolved(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<
     let opened = Opened::open(&local.path, load_format(args), quantization(args))?;
     let device = device::open(&args.parsed, env)?;
     let inventory = opened.inventory(device.as_ref());
-    let launch = plan_on(&args.parsed, &opened.spec, &inventory, device.info())?;
-    for notice in &launch.notices {
-        tracing::warn!("{notice}");
-    }
+    let launch = plan_on(&args.parsed, &opened, &inventory, device.info())?;
+    launch.warn();
     Ok(table(&launch.values))
 }
 

@@ -18,7 +18,7 @@ use crate::device;
 use crate::env::Env;
 use crate::language::Language;
 use crate::launch::{
-    Circumstances, ConfigError, Folding, Launch, Shortfall, estimate_scratch, resolve,
+    Captures, Circumstances, ConfigError, Folding, Launch, Shortfall, estimate_scratch, resolve,
 };
 use crate::opened::Opened;
 use crate::progress::{self, Bar};
@@ -49,15 +49,17 @@ pub(crate) struct Started {
 /// Resolves the settings of a model that is not loaded yet, with an estimate of its work space.
 pub(crate) fn plan_on(
     parsed: &Parsed,
-    spec: &ModelSpec,
+    opened: &Opened,
     inventory: &Inventory,
     device: &DeviceInfo,
 ) -> Result<Launch, ConfigError> {
+    let spec = &opened.spec;
     let scratch = |config: &ExecutorConfig| estimate_scratch(spec, config);
     resolve(
         parsed,
         &Circumstances {
             spec,
+            stored_wide: opened.stored_wide,
             weights: inventory.device_bytes,
             folding: Folding::Possible(inventory.folded_bytes),
             device,
@@ -92,6 +94,7 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
         &args.parsed,
         &Circumstances {
             spec: &spec,
+            stored_wide: opened.stored_wide,
             weights: model.weight_bytes(),
             folding: Folding::Done(model.folded_bytes()),
             device: device.info(),
@@ -100,14 +103,17 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
         },
     )?;
     let mut rank = Rank::new(device, model, &launch.executor).map_err(|error| match error {
-        OpError::Device(error) => explained(error, &launch),
+        OpError::Device(error) => {
+            let short = Shortfall::serving(&error, &launch.budget);
+            short.map_or_else(|| error.into(), Into::into)
+        }
         other => anyhow::Error::new(other).context("cannot take the memory"),
     })?;
     let memory = rank.memory().clone();
     launch.engine.floor = floor(rank.device(), &spec, &memory, &launch.executor);
     let before = memory_left(&rank)?;
     report_memory(&launch, &memory, before);
-    capture(&mut rank, &launch.graphs, before)?;
+    capture(&mut rank, &launch, before)?;
     let after = memory_left(&rank)?;
     report_limits(&launch, after);
     let executor = LocalExecutor::start(rank, &launch.executor).context("cannot start the rank")?;
@@ -154,10 +160,8 @@ fn load(
             .then(|| scope.spawn(|| Language::load(&args.parsed, &local.path, checkpoint)));
         let device = device::open(&args.parsed, env)?;
         let inventory = opened.inventory(device.as_ref());
-        let plan = plan_on(&args.parsed, &opened.spec, &inventory, device.info())?;
-        for notice in &plan.notices {
-            tracing::warn!("{notice}");
-        }
+        let plan = plan_on(&args.parsed, opened, &inventory, device.info())?;
+        plan.warn();
         let (model, weights) =
             load_weights((opened, &inventory), &local.path, device.as_ref(), &plan)?;
         let language = language.map(|thread| thread.join().expect("text loading does not panic"));
@@ -169,14 +173,6 @@ fn load(
             weights,
         })
     })
-}
-
-/// Memory that is short is told with what to do about it.
-fn explained(error: DeviceError, launch: &Launch) -> anyhow::Error {
-    match Shortfall::of(&error, &launch.budget) {
-        Some(shortfall) => shortfall.into(),
-        None => error.into(),
-    }
 }
 
 /// Also tells how long that took.
@@ -200,7 +196,10 @@ fn load_weights(
     let model =
         models::load(spec, opened.source(), device, options, &mut progress).map_err(|error| {
             match error {
-                LoadError::Device(error) => explained(error, plan),
+                LoadError::Device(error) => {
+                    let short = Shortfall::loading(&error, &plan.budget);
+                    short.map_or_else(|| error.into(), Into::into)
+                }
                 other => anyhow::Error::new(other)
                     .context(format!("cannot load the weights at {}", path.display())),
             }
@@ -273,7 +272,8 @@ fn report_memory(launch: &Launch, memory: &MemoryPlan, left: usize) {
 }
 
 /// Records the steps that only generate, where the device keeps graphs.
-fn capture(rank: &mut Rank, rows: &[usize], free: usize) -> anyhow::Result<()> {
+fn capture(rank: &mut Rank, launch: &Launch, free: usize) -> anyhow::Result<()> {
+    let rows = &launch.graphs;
     if rows.is_empty() {
         return Ok(());
     }
@@ -282,12 +282,26 @@ fn capture(rank: &mut Rank, rows: &[usize], free: usize) -> anyhow::Result<()> {
         "Capture cuda graph begin. This can take up to several minutes. avail mem={left:.2} GB"
     );
     tracing::info!("Capture cuda graph bs {rows:?}");
-    let mut progress = |rows: usize| tracing::debug!("Capturing batches (bs={rows})");
-    rank.capture(rows, &mut progress)
-        .context(
-            "cannot capture the steps; a lower --cuda-graph-max-bs or --mem-fraction-static leaves more memory for \
-             them, --disable-cuda-graph does without",
-        )?;
+    let mut begun = 0_usize;
+    let mut progress = |rows: usize| {
+        begun += 1;
+        tracing::debug!("Capturing batches (bs={rows})");
+    };
+    if let Err(lost) = rank.capture(rows, &mut progress) {
+        let captures = Captures {
+            wanted: rows.len(),
+            done: begun.saturating_sub(1),
+            before: free,
+            left: memory_left(rank)?,
+        };
+        return Err(
+            match Shortfall::capturing(&lost, captures, &launch.budget) {
+                Some(short) => short.into(),
+                None => anyhow::Error::new(lost)
+                    .context("cannot capture the steps; --disable-cuda-graph does without"),
+            },
+        );
+    }
     let seconds = began.elapsed().as_secs_f64();
     tracing::info!("Capture cuda graph end. Time elapsed: {seconds:.2} s.");
     Ok(())

@@ -7,6 +7,7 @@ use sampling::{LogProbRequest, SamplingParams, Token};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::command::{Command, RequestKey};
+use crate::recording::{Recorded, Recording, RecordingError};
 use crate::stream::TokenStream;
 use crate::{EngineConfig, EngineStats, RequestError, StepTimes};
 
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) waiting: AtomicUsize,
     pub(crate) draining: AtomicBool,
     pub(crate) healthy: AtomicBool,
+    recorded: Recorded,
     next_key: AtomicU64,
 }
 
@@ -51,6 +53,7 @@ impl Shared {
             waiting: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             healthy: AtomicBool::new(true),
+            recorded: Recorded::default(),
             next_key: AtomicU64::new(1),
         }
     }
@@ -190,22 +193,18 @@ impl EngineHandle {
         answer.await.unwrap_or(false)
     }
 
-    /// Records steps until `steps` have run, [`Self::stop_profile`] is called or a million spans are kept; resolves to a
-    /// Chrome trace.
-    ///
-    /// `None` when a recording runs already or the engine is gone.
-    pub async fn profile(&self, steps: Option<u64>) -> Option<String> {
-        let (result, trace) = oneshot::channel();
-        self.commands
-            .send(Command::StartProfile { steps, result })
-            .ok()?;
-        trace.await.ok()
+    /// Records steps until `steps` have run, [`Self::stop_profile`] is called or a million spans are kept.
+    pub fn start_profile(&self, steps: Option<u64>) -> Result<Recording, RecordingError> {
+        self.shared.recorded.begin(|result| {
+            let start = Command::StartProfile { steps, result };
+            self.commands.send(start).is_ok()
+        })
     }
 
-    /// Ends the recording, if one runs.
-    pub fn stop_profile(&self) {
-        // An engine that is gone records nothing.
-        let _ = self.commands.send(Command::StopProfile);
+    /// Ends the recording that runs.
+    pub fn stop_profile(&self) -> Result<(), RecordingError> {
+        let stop = || self.commands.send(Command::StopProfile).is_ok();
+        self.shared.recorded.end(stop)
     }
 
     /// False once the device was lost or the engine thread has ended.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use engine::{
-    EngineConfig, EngineHandle, EngineThread, GenerateRequest, RequestError, StepFloor, TokenEvent,
+    EngineConfig, EngineHandle, EngineThread, GenerateRequest, RecordingError, RequestError,
+    StepFloor, TokenEvent,
 };
 use sampling::{FinishReason, SamplingParams};
 use scheduler::{Mix, Order, PageSize, Reuse, SchedulerConfig};
@@ -298,6 +299,26 @@ async fn generating_steps_are_measured_beside_what_memory_allows() {
     assert_eq!(times.last_interval.steps, 4);
     assert_eq!(times.jitter.count(), decode.steps - 1);
     assert!(times.host.count() > 0);
+}
+
+#[tokio::test]
+async fn one_recording_runs_at_a_time_and_only_one_that_runs_is_ended() {
+    let (engine, thread) = engine(2);
+    let starts = |engine: &EngineHandle| engine.start_profile(None).err();
+    assert_eq!(engine.stop_profile(), Err(RecordingError::NotRunning));
+    let first = engine.start_profile(None).expect("none runs");
+    assert_eq!(starts(&engine.clone()), Some(RecordingError::Running));
+    assert_eq!(engine.stop_profile(), Ok(()));
+    assert_eq!(engine.stop_profile(), Err(RecordingError::NotRunning));
+    // its trace is not read yet, and that keeps nobody from recording
+    let second = engine.start_profile(Some(3)).expect("none runs");
+    assert!(first.trace().await.is_some());
+    assert_eq!(starts(&engine), Some(RecordingError::Running));
+    let _ = collect(&engine, request(&[1, 2], 9)).await;
+    assert!(second.trace().await.is_some());
+    assert_eq!(engine.stop_profile(), Err(RecordingError::NotRunning));
+    thread.stop().expect("a healthy end");
+    assert_eq!(starts(&engine), Some(RecordingError::EngineGone));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use engine::RequestError;
+use engine::{RecordingError, RequestError};
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, StatusCode};
 use protocol::json::ReadError;
@@ -158,6 +158,17 @@ impl From<TokenizerError> for ApiError {
 impl From<TemplateError> for ApiError {
     fn from(error: TemplateError) -> Self {
         Self::Invalid(error.to_string())
+    }
+}
+
+impl From<RecordingError> for ApiError {
+    fn from(error: RecordingError) -> Self {
+        match error {
+            RecordingError::Running | RecordingError::NotRunning => {
+                Self::Invalid(error.to_string())
+            }
+            RecordingError::EngineGone => Self::Refused(RequestError::ShuttingDown),
+        }
     }
 }
 

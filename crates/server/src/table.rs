@@ -166,16 +166,18 @@ fn control() -> [Route; 5] {
             BOTH,
             "/start_profile",
             profile::start_profile,
-            "Begin to record a trace",
+            "Begin to record a trace; fails while one is recorded",
         )
         .reads::<StartProfileRequest>(NATIVE_ERROR)
+        .fails(&[400, 413, 415, 500, 503], Some(NATIVE_ERROR))
         .answers(&[TEXT]),
         Route::new(
             BOTH,
             "/stop_profile",
             profile::stop_profile,
-            "Write the trace",
+            "Write the trace; fails where none is recorded",
         )
+        .fails(&[400, 503], Some(NATIVE_ERROR))
         .answers(&[TEXT]),
     ]
 }

@@ -25,6 +25,8 @@ exact=(--device cpu --cpu-activations exact --threads $((($(nproc) + 2) / 3)))
 near=0.4
 nearer=0.1
 coarse=1.0
+# the difference that every message about memory has
+short=", [0-9.]+ [kMGT]?B too little; "
 port=${PORT:-30100}
 declare -A pid=() at=()
 with=()
@@ -260,7 +262,7 @@ memory() {
 JSON
   up many "${bare[@]}" --max-total-tokens 100000000
   up large --model-path "$work/large" --load-format dummy --skip-tokenizer-init --device "$DEVICE"
-  refused "a model that is too large" large "too little" "take a smaller or more strongly quantised model"
+  refused "a model that is too large" large "$short" "take a smaller (model, or --quantization fp8|or more strongly quantised model)"
   if ready many; then
     said "--max-total-tokens 100000000" many "100000000 tokens need .* too much; [0-9]+ fit and are used"
     down many
@@ -287,7 +289,9 @@ held() {
     clean "$item" "$line; serves: $(grep -m1 -o "max_total_num_tokens=[0-9]*" "$work/held.log")"
     down held
   else
-    refused "$item" held "too little|are free|out of memory" "mem-fraction-static|stop what else|smaller|without a GPU"
+    # what is short, and by how much where anybody knows; then what to do, which is never to give up the GPU
+    refused "$item" held "$short|the driver does not say how much is missing" \
+      "; (raise|lower) --(mem-fraction-static|chunked-prefill-size|cuda-graph-max-bs)|; give --fold-weights off|(; |, or )stop what else uses the device"
   fi
   kill "$holder" 2>/dev/null
   wait "$holder" 2>/dev/null

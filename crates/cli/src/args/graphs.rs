@@ -2,26 +2,30 @@
 
 use flags::{FlagSpec, Preset, Takes};
 
-use super::entry::{Entry, honoured, idle};
+use super::entry::{Entry, for_gpu, idle};
 
 const NO_GRAPHS: &str = "steps that only generate are captured whole; there is nothing to choose";
+const NO_GRAPHS_ON_CPU: &str = "a CPU has no graphs to capture";
 const NO_COMPILER: &str =
     "kernels are compiled ahead of time; there is nothing to compile while serving";
 
 pub(super) const ENTRIES: &[Entry] = &[
-    honoured(
+    for_gpu(
+        NO_GRAPHS_ON_CPU,
         FlagSpec::integer(
             "cuda-graph-max-bs",
             "Most requests of a captured step on a GPU.",
         )
         .alias(&["cuda-graph-max-bs-decode"]),
     ),
-    honoured(
+    for_gpu(
+        NO_GRAPHS_ON_CPU,
         FlagSpec::integer("cuda-graph-bs", "Requests of each captured step on a GPU.")
             .takes(Takes::Some)
             .alias(&["cuda-graph-bs-decode"]),
     ),
-    honoured(
+    for_gpu(
+        NO_GRAPHS_ON_CPU,
         FlagSpec::switch(
             "disable-cuda-graph",
             "Launch every step of a GPU kernel by kernel.",

@@ -2,11 +2,14 @@
 
 use flags::{FlagSpec, Preset};
 
-use super::entry::{Entry, honoured};
+use super::entry::{Entry, for_cpu, honoured};
+
+const OF_CPU: &str = "it is about the CPU device, and a GPU is used";
 
 pub(super) const ENTRIES: &[Entry] = &[
-    honoured(FlagSpec::integer("threads", "Threads of the CPU device, 1 to 1024; every core when not given.")),
-    honoured(
+    for_cpu(OF_CPU, FlagSpec::integer("threads", "Threads of the CPU device, 1 to 1024; every core when not given.")),
+    for_cpu(
+        OF_CPU,
         FlagSpec::choice(
             "cpu-activations",
             &["int16", "int8", "exact"],

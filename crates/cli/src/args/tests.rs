@@ -1,5 +1,6 @@
 //! The table as a whole.
 
+use super::entry::ByDevice;
 use super::*;
 
 const SERVE: ServerCommand = ServerCommand {
@@ -33,6 +34,18 @@ fn every_flag_says_what_it_does_or_why_it_does_nothing() {
                     "{}",
                     entry.flag.name
                 );
+            }
+            Effect::ByDevice(ByDevice { on_cpu, on_gpu }) => {
+                assert!(on_cpu.is_some() || on_gpu.is_some());
+                assert_eq!(
+                    entry.flag.help.ends_with('.'),
+                    entry.effect.is_honoured(),
+                    "{}",
+                    entry.flag.name
+                );
+                for reason in [on_cpu, on_gpu].into_iter().flatten() {
+                    assert!(reason.len() > 15 && !reason.ends_with('.'), "{reason}");
+                }
             }
             Effect::Retired(_) => {}
         }
@@ -70,6 +83,49 @@ fn flags_without_effect_are_listed_with_the_reason_only_when_given() {
             "--trust-remote-code accepted, no effect: code that comes with a model is never run",
             "--gc-warning-threshold-secs accepted, no effect: there is no garbage collector to watch",
         ]
+    );
+}
+
+#[test]
+fn flags_that_change_nothing_on_this_device_alone_are_listed_there() {
+    let on = |on_cpu: bool, line: &str| {
+        let args = parse(line).unwrap();
+        assert_eq!(args.notices, [], "{line}");
+        let told = notices_on_device(&args.parsed, on_cpu);
+        told.iter().map(Notice::to_string).collect::<Vec<_>>()
+    };
+    let of_cpu = "accepted, no effect: it is about the CPU device, and a GPU is used";
+    let of_gpu = "accepted, no effect: a CPU has no graphs to capture";
+    for (line, on_cpu, on_gpu) in [
+        ("--port 1", "", ""),
+        ("--threads 2", "", of_cpu),
+        ("--cpu-activations exact", "", of_cpu),
+        ("--cuda-graph-max-bs 8", of_gpu, ""),
+        ("--cuda-graph-bs 1 2", of_gpu, ""),
+        ("--disable-cuda-graph", of_gpu, ""),
+        (
+            "--enable-deterministic-inference",
+            "results never depend on what else is in the batch",
+            "a GPU has no such mode",
+        ),
+    ] {
+        for (is_cpu, expected) in [(true, on_cpu), (false, on_gpu)] {
+            let found = on(is_cpu, line);
+            assert_eq!(found.is_empty(), expected.is_empty(), "{line}: {found:?}");
+            let flag = line.split(' ').next().unwrap();
+            let whole = |told: &String| told.starts_with(flag) && told.contains(expected);
+            assert!(found.iter().all(whole), "{line}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn how_weights_are_read_is_told_for_both_devices() {
+    let told = notices("--weight-loader-disable-mmap");
+    assert_eq!(told.len(), 1);
+    assert!(
+        told[0].contains("mapped on a CPU, piece by piece on a GPU"),
+        "{told:?}"
     );
 }
 

@@ -1,8 +1,8 @@
 //! What the memory of a device goes to, before anything is taken.
 
 use executor::ExecutorConfig;
-use models::ModelSpec;
-use ops::{DeviceError, DeviceInfo};
+use models::{ModelSpec, Quantisation};
+use ops::DeviceInfo;
 
 use crate::progress::size;
 
@@ -29,6 +29,21 @@ pub(crate) struct Budget {
     pub(crate) token: usize,
     /// Tokens of KV cache that fit in the rest.
     pub(crate) tokens: usize,
+    /// What would make the weights take less, in words.
+    pub(crate) smaller: &'static str,
+}
+
+/// What a model needs of a device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Needs {
+    /// Bytes of weights.
+    pub(crate) weights: usize,
+    /// Bytes of work space and tables.
+    pub(crate) work: usize,
+    /// Bytes of keys and values for one token.
+    pub(crate) token: usize,
+    /// What would make the weights take less, in words.
+    pub(crate) smaller: &'static str,
 }
 
 /// A model that does not fit, with the numbers.
@@ -75,14 +90,7 @@ impl NoRoom {
             let taken = size(taken as u64);
             knobs.push(format!("stop what else uses the device ({taken})"));
         }
-        let smaller = if self.on_cpu {
-            ""
-        } else {
-            ", or --quantization fp8"
-        };
-        knobs.push(format!(
-            "take a smaller or more strongly quantised model{smaller}"
-        ));
+        knobs.push(self.budget.smaller.to_owned());
         knobs.join(", or ")
     }
 }
@@ -112,70 +120,15 @@ impl std::fmt::Display for NoRoom {
     }
 }
 
-/// Memory that a device did not have after all, and what to do about it.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error(
-    "{device}: {} for {what} were asked, {} are free, {} too little; {advice}",
-    size(*.wanted as u64),
-    size(*.free as u64),
-    size(.wanted.saturating_sub(*.free) as u64)
-)]
-pub(crate) struct Shortfall {
-    device: String,
-    what: &'static str,
-    wanted: usize,
-    free: usize,
-    advice: String,
-}
-
-impl Shortfall {
-    /// From a device's refusal, with the knob that its purpose hangs on; `None` for other errors.
-    pub(crate) fn of(error: &DeviceError, budget: &Budget) -> Option<Self> {
-        let DeviceError::OutOfMemory {
-            device,
-            what,
-            wanted,
-            free,
-        } = error
-        else {
-            return None;
-        };
-        let fraction = budget.fraction;
-        let advice = match *what {
-            "keys and values" => format!(
-                "lower --mem-fraction-static below {fraction} or --max-total-tokens below {}",
-                budget.tokens
-            ),
-            "scratch" => format!(
-                "lower --chunked-prefill-size, --max-running-requests or --mem-fraction-static below {fraction}"
-            ),
-            "folded weights" => "give --fold-weights off".to_owned(),
-            "weights" | "small weights" => {
-                "take a smaller or more strongly quantised model, or --quantization fp8".to_owned()
-            }
-            _ => format!(
-                "lower --mem-fraction-static below {fraction}, or stop what else uses the device"
-            ),
-        };
-        Some(Self {
-            device: device.clone(),
-            what,
-            wanted: *wanted,
-            free: *free,
-            advice,
-        })
-    }
-}
-
 impl Budget {
     /// Divides what the fraction allows: on a GPU the fraction is of all memory, on the CPU of what is free.
-    pub(crate) fn divide(
-        device: &DeviceInfo,
-        fraction: f64,
-        weights: usize,
-        work: usize,
-        token: usize,
-    ) -> Result<Self, NoRoom> {
+    pub(crate) fn divide(device: &DeviceInfo, fraction: f64, needs: Needs) -> Result<Self, NoRoom> {
+        let Needs {
+            weights,
+            work,
+            token,
+            smaller,
+        } = needs;
         let share = |bytes: usize| (bytes as f64 * fraction) as usize;
         let given = if device.kind == "cpu" {
             share(device.memory_free)
@@ -195,6 +148,7 @@ impl Budget {
             work,
             token,
             tokens: rest / token.max(1),
+            smaller,
         };
         if budget.tokens < FEWEST_TOKENS {
             Err(NoRoom {
@@ -221,6 +175,24 @@ impl Budget {
             tokens,
             ..self
         })
+    }
+}
+
+/// What would make weights take less on a device, in words. On a GPU blocks of GGUF become bf16, and only what is stored
+/// wide becomes eight-bit floats.
+pub(crate) fn smaller(
+    on_cpu: bool,
+    quantisation: &Quantisation,
+    stored_wide: bool,
+) -> &'static str {
+    match quantisation {
+        _ if on_cpu => "take a smaller or more strongly quantised model",
+        Quantisation::AsStored if stored_wide => "take a smaller model, or --quantization fp8",
+        Quantisation::AsStored => {
+            "take a smaller model, or this one as safetensors with --quantization fp8 (quantised GGUF weights are bf16 \
+             on a GPU)"
+        }
+        Quantisation::Float8 { .. } | Quantisation::OnlineFloat8 => "take a smaller model",
     }
 }
 
@@ -260,72 +232,89 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_cpu_shares_what_is_free_and_a_gpu_what_it_has() {
-        let cpu = Budget::divide(&device("cpu", 16 * GB, 10 * GB), 0.8, GB, GB, 1000).unwrap();
-        assert_eq!((cpu.given, cpu.tokens), (8 * GB, 6_000_000));
-        let gpu =
-            Budget::divide(&device("cuda", 100 * GB, 95 * GB), 0.9, 20 * GB, GB, 1000).unwrap();
-        assert_eq!((gpu.given, gpu.tokens), (85 * GB, 65_000_000));
+    fn needs(weights: usize, work: usize) -> Needs {
+        Needs {
+            weights,
+            work,
+            token: 1000,
+            smaller: "take a smaller model",
+        }
     }
 
     #[test]
-    fn memory_that_is_short_after_all_is_told_with_the_difference_and_the_knob() {
-        let gpu = device("cuda", 100 * GB, 95 * GB);
-        let budget = Budget::divide(&gpu, 0.9, 20 * GB, GB, 1000).unwrap();
-        for (what, knobs) in [
-            (
-                "keys and values",
-                "--mem-fraction-static below 0.9 or --max-total-tokens below 65000000",
-            ),
-            ("scratch", "--chunked-prefill-size"),
-            ("weights", "--quantization fp8"),
-            ("folded weights", "--fold-weights off"),
-            ("inputs of a step", "--mem-fraction-static"),
-        ] {
-            let error = DeviceError::OutOfMemory {
-                device: "a GPU".into(),
-                what,
-                wanted: 65 * GB,
-                free: 40 * GB,
-            };
-            let message = Shortfall::of(&error, &budget).unwrap().to_string();
-            assert!(message.contains("25.0 GB too little"), "{message}");
-            assert!(message.contains(knobs), "{message}");
-        }
-        let lost = DeviceError::Lost {
-            device: "a GPU".into(),
-            message: "gone".into(),
-        };
-        assert_eq!(Shortfall::of(&lost, &budget), None);
+    fn the_cpu_shares_what_is_free_and_a_gpu_what_it_has() {
+        let cpu = Budget::divide(&device("cpu", 16 * GB, 10 * GB), 0.8, needs(GB, GB)).unwrap();
+        assert_eq!((cpu.given, cpu.tokens), (8 * GB, 6_000_000));
+        let gpu =
+            Budget::divide(&device("cuda", 100 * GB, 95 * GB), 0.9, needs(20 * GB, GB)).unwrap();
+        assert_eq!((gpu.given, gpu.tokens), (85 * GB, 65_000_000));
     }
 
     #[test]
     fn a_model_that_does_not_fit_is_refused_with_the_difference_and_knobs_that_help() {
         let cases = [
             (
-                Budget::divide(&device("cpu", 8 * GB, 6 * GB), 0.5, 3 * GB, GB, 1000),
+                Budget::divide(&device("cpu", 8 * GB, 6 * GB), 0.5, needs(3 * GB, GB)),
                 "3.0 GB for weights, 1.0 GB to work in and 256.0 kB for a cache of 256 tokens, but only 3.0 GB may \
                  be used (6.0 GB are free of 8.0 GB, --mem-fraction-static is 0.5), 1.0 GB too little; raise \
                  --mem-fraction-static to 0.667, or lower --max-running-requests",
             ),
             (
-                Budget::divide(&device("cpu", 4 * GB, 2 * GB), 0.5, 3 * GB, GB / 8, 1000),
+                Budget::divide(&device("cpu", 4 * GB, 2 * GB), 0.5, needs(3 * GB, GB / 8)),
                 "2.1 GB too little; take a smaller",
             ),
             (
-                Budget::divide(&device("cuda", 100 * GB, 99 * GB), 0.5, 60 * GB, GB, 1000),
+                Budget::divide(&device("cuda", 100 * GB, 99 * GB), 0.5, needs(60 * GB, GB)),
                 "11.0 GB too little; raise --mem-fraction-static to 0.611, or take a smaller",
             ),
             (
-                Budget::divide(&device("cuda", 100 * GB, 50 * GB), 0.9, 60 * GB, GB, 1000),
-                "20.0 GB too little; stop what else uses the device (50.0 GB), or take a smaller or more strongly \
-                 quantised model, or --quantization fp8",
+                Budget::divide(&device("cuda", 100 * GB, 50 * GB), 0.9, needs(60 * GB, GB)),
+                "20.0 GB too little; stop what else uses the device (50.0 GB), or take a smaller model",
             ),
         ];
         for (divided, expected) in cases {
             let message = divided.unwrap_err().to_string();
             assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_to_make_weights_smaller_does_so_on_that_device() {
+        let stored = || Quantisation::AsStored;
+        let float8 = Quantisation::Float8 {
+            block: None,
+            skipped: Vec::new(),
+        };
+        for (on_cpu, quantisation, wide, expected) in [
+            (
+                true,
+                stored(),
+                false,
+                "take a smaller or more strongly quantised model",
+            ),
+            (
+                false,
+                stored(),
+                true,
+                "take a smaller model, or --quantization fp8",
+            ),
+            (
+                false,
+                stored(),
+                false,
+                "this one as safetensors with --quantization fp8",
+            ),
+            (
+                false,
+                Quantisation::OnlineFloat8,
+                true,
+                "take a smaller model",
+            ),
+            (false, float8, false, "take a smaller model"),
+        ] {
+            let found = smaller(on_cpu, &quantisation, wide);
+            assert!(found.contains(expected), "{found}");
+            assert_eq!(found.contains("fp8"), expected.contains("fp8"), "{found}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The one place where "auto" becomes a value: a pure function of arguments, model and device.
 
+mod graphs;
 mod on_device;
 
 use std::fmt::Display;
@@ -11,7 +12,7 @@ use kv::PageSize;
 use scheduler::{Mix, Order, Reuse, SchedulerConfig};
 
 use super::{Circumstances, ConfigError, Launch, Resolved};
-use crate::args::Notice;
+use crate::args::{Notice, notices_on_device};
 
 const PAGE_SIZE: i64 = 16;
 /// Keys that one tile of attention holds on a GPU.
@@ -26,7 +27,8 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         parsed,
         here,
         values: Vec::new(),
-        notices: Vec::new(),
+        notices: notices_on_device(parsed, here.device.kind == "cpu"),
+        limited: Vec::new(),
     };
     resolver.check_offered()?;
     resolver.device();
@@ -78,6 +80,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         budget,
         values: resolver.values,
         notices: resolver.notices,
+        limited: resolver.limited,
     })
 }
 
@@ -99,6 +102,7 @@ struct Resolver<'a> {
     here: &'a Circumstances<'a>,
     values: Vec<Resolved>,
     notices: Vec<Notice>,
+    limited: Vec<String>,
 }
 
 impl Resolver<'_> {
@@ -112,6 +116,20 @@ impl Resolver<'_> {
             value: value.to_string(),
             why: why.to_owned(),
         });
+    }
+
+    /// A flag that changes nothing, and why.
+    fn without_effect(&mut self, flag: &str, reason: impl Into<String>) {
+        self.notices.push(Notice {
+            flag: flag.to_owned(),
+            reason: reason.into(),
+        });
+    }
+
+    /// A flag that is followed as far as that goes, and what is missing.
+    fn followed_in_part(&mut self, flag: &str, what: &str) {
+        self.limited
+            .push(format!("{flag} is followed in part: {what}"));
     }
 
     fn given(&self, flag: &str) -> Option<i64> {
@@ -239,10 +257,7 @@ impl Resolver<'_> {
             Ok(order) => (order, "default"),
             Err(_) => {
                 let reason = format!("the policy {policy} is not in this version, fcfs is used");
-                self.notices.push(Notice {
-                    flag: "--schedule-policy".into(),
-                    reason,
-                });
+                self.without_effect("--schedule-policy", reason);
                 (Order::Arrival, "the given policy is not in this version")
             }
         };

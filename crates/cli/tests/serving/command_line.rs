@@ -132,6 +132,9 @@ fn the_server_info_has_resolved_values_and_what_had_no_effect() {
         "--max-total-tokens",
         "512",
         "--enable-lora",
+        "--enable-deterministic-inference",
+        "--threads",
+        "1",
     ];
     let server = Server::of(&tiny("llama-tied"), &args);
     let (status, info) = server.ask("GET", "/get_server_info", &Value::Null);
@@ -140,10 +143,18 @@ fn the_server_info_has_resolved_values_and_what_had_no_effect() {
     assert_eq!(info["max_total_tokens"], 512);
     assert_eq!(info["chunked_prefill_size"], 512);
     assert_eq!(info["tp_size"], 1);
-    let reason = info["accepted_without_effect"]["--enable-lora"]
-        .as_str()
-        .unwrap();
-    assert!(reason.contains("LoRA"), "{reason}");
+    let idle = &info["accepted_without_effect"];
+    assert_eq!(idle["--threads"], Value::Null, "{idle}");
+    for (flag, expected) in [
+        ("--enable-lora", "LoRA"),
+        (
+            "--enable-deterministic-inference",
+            "on a CPU results never depend",
+        ),
+    ] {
+        let reason = idle[flag].as_str().unwrap();
+        assert!(reason.contains(expected), "{reason}");
+    }
     assert_eq!(
         info["internal_states"][0]["memory_usage"]["token_capacity"], 512,
         "{info}"

@@ -8,8 +8,8 @@ use crate::{Heads, KvCache, OpError, RaggedBatch};
 /// query, out: `[tokens, query heads × head dim]`. The token at place j of the n new ones of a sequence of length l
 /// stands at position l − n + j and sees positions max(0, position − window + 1) ..= position. Scores are
 /// scale · q·k, then soft_cap · tanh(score / soft_cap) when given; a sink adds exp(sink − max) to the denominator.
-/// The result for a token depends on its own sequence alone, in the same order of summation: the same bits in any batch
-/// and for any chunking of the prompt.
+/// The result for a token depends on its own sequence alone. On a CPU the order of summation is one: the same bits in any batch and for
+/// any chunking of the prompt. On a GPU that holds for decoding tokens in any batch, but not in chains nor for chunks of prompts.
 pub struct Attend<'a> {
     /// Rotated queries.
     pub query: View<'a>,

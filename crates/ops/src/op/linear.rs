@@ -6,7 +6,8 @@ use crate::{OpError, Weight};
 /// out = x · weightᵀ + bias.
 ///
 /// x: `[tokens, in]`; weight: `[out, in]`; bias: `[1, out]` of the type of `x`; out: `[tokens, out]`. Sums in f32 or wider, rounds once.
-/// A row of the result depends on that row of `x` alone: the same bits in any batch.
+/// A row of the result depends on that row of `x` alone: on a CPU with the same bits in any batch, on a GPU within the rounding of another
+/// order of summation, as other numbers of rows go other ways.
 pub struct Linear<'a> {
     /// Inputs.
     pub x: View<'a>,

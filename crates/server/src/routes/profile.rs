@@ -8,7 +8,7 @@ use crate::error::{ApiError, NativeError};
 use crate::extract::NativeJson;
 use crate::state::Shared;
 
-/// `/start_profile`: the trace is written when the recording ends.
+/// `/start_profile`: the trace is written when the recording ends. In SGLang a second one is a 500 without a reason.
 pub(crate) async fn start_profile(
     State(state): State<Shared>,
     NativeJson(request): NativeJson<StartProfileRequest>,
@@ -23,9 +23,13 @@ pub(crate) async fn start_profile(
     }
     let path = folder.join(file_name(request.profile_prefix.as_deref()));
     let steps = request.num_steps.map(|steps| steps.0);
+    let recording = state.engine.start_profile(steps)?;
     tokio::spawn(async move {
-        let Some(trace) = state.engine.profile(steps).await else {
-            tracing::warn!("Profiling is already in progress. Call /stop_profile first.");
+        let Some(trace) = recording.trace().await else {
+            tracing::warn!(
+                "the engine ended before the trace {} was whole",
+                path.display()
+            );
             return;
         };
         match write_whole(&path, &trace).await {
@@ -39,9 +43,9 @@ pub(crate) async fn start_profile(
 }
 
 /// `/stop_profile`
-pub(crate) async fn stop_profile(State(state): State<Shared>) -> &'static str {
-    state.engine.stop_profile();
-    "Stop profiling. This will take some time.\n"
+pub(crate) async fn stop_profile(State(state): State<Shared>) -> Result<&'static str, NativeError> {
+    state.engine.stop_profile()?;
+    Ok("Stop profiling. This will take some time.\n")
 }
 
 /// A name of ours: what the client adds may not lead out of the folder.

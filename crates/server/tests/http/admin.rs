@@ -358,6 +358,27 @@ async fn a_profile_is_a_trace_of_the_steps_between_start_and_stop() {
 }
 
 #[tokio::test]
+async fn a_second_profile_and_a_stop_without_one_are_refused_with_the_reason() {
+    let server = start().await;
+    let client = server.client();
+    let folder = tempfile::tempdir().expect("a folder");
+    let body = json!({"output_dir": folder.path()});
+    let none =
+        json!({"error": {"message": "Profiling is not in progress. Call /start_profile first."}});
+    let running = json!({"error": {"message": "Profiling is already in progress. Call /stop_profile first."}});
+    let stop = client.get("/stop_profile").await;
+    assert_eq!((stop.status, stop.json()), (400, none.clone()));
+    for _ in 0..2 {
+        assert_eq!(client.post("/start_profile", &body).await.status, 200);
+        let again = client.post("/start_profile", &body).await;
+        assert_eq!((again.status, again.json()), (400, running.clone()));
+        assert_eq!(client.get("/stop_profile").await.status, 200);
+        let stop = client.get("/stop_profile").await;
+        assert_eq!((stop.status, stop.json()), (400, none.clone()));
+    }
+}
+
+#[tokio::test]
 async fn a_profile_of_no_number_of_steps_is_refused() {
     let server = start().await;
     let body = json!({"num_steps": "x"});

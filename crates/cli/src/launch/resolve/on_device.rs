@@ -5,12 +5,11 @@ use scheduler::SchedulerConfig;
 use tensor::DType;
 
 use super::{LARGEST_STEP, Resolver, at_least_one, executor_config, out_of_range, within};
-use crate::args::Notice;
-use crate::launch::memory::{Budget, tables};
+use crate::launch::memory::{Budget, Needs, smaller, tables};
 use crate::launch::{ConfigError, Folding, gpu};
 use crate::progress::size;
 
-const MOST_ROWS: i64 = 1 << 16;
+pub(super) const MOST_ROWS: i64 = 1 << 16;
 const CPU_ROWS: i64 = 64;
 const CPU_CHUNK: i64 = 512;
 const CPU_FRACTION: f64 = 0.8;
@@ -51,10 +50,7 @@ impl Resolver<'_> {
             let reason = format!(
                 "activations are {used} on this device and sums float32; {given} is mapped to that"
             );
-            self.notices.push(Notice {
-                flag: "--dtype".into(),
-                reason,
-            });
+            self.without_effect("--dtype", reason);
         }
         self.note("dtype", used, why);
     }
@@ -70,10 +66,7 @@ impl Resolver<'_> {
         };
         if !followed {
             let reason = format!("keys and values are {used} on this device");
-            self.notices.push(Notice {
-                flag: "--kv-cache-dtype".into(),
-                reason,
-            });
+            self.without_effect("--kv-cache-dtype", reason);
         }
         let why = if followed && given != "auto" {
             "given"
@@ -87,18 +80,22 @@ impl Resolver<'_> {
     pub(super) fn quantization(&mut self) {
         let given = self.parsed.text("quantization");
         match (&self.here.spec.quantisation, given) {
-            (Quantisation::Float8 { .. }, _) => {
+            (Quantisation::Float8 { .. }, given) => {
                 self.note("quantization", "fp8", "the model's own description");
+                if given.is_some_and(|given| given != "fp8") {
+                    let reason = "weights keep the format they are stored in, which is fp8";
+                    self.without_effect("--quantization", reason);
+                }
             }
             (Quantisation::OnlineFloat8, _) => self.note("quantization", "fp8", "given"),
-            (Quantisation::AsStored, Some("fp8")) => self.notices.push(Notice {
-                flag: "--quantization".into(),
-                reason: "projections are quantised already, and not a second time".into(),
-            }),
-            (Quantisation::AsStored, Some(_)) => self.notices.push(Notice {
-                flag: "--quantization".into(),
-                reason: "weights keep the format they are stored in".into(),
-            }),
+            (Quantisation::AsStored, Some("fp8")) => self.without_effect(
+                "--quantization",
+                "projections are quantised already, and not a second time",
+            ),
+            (Quantisation::AsStored, Some(_)) => self.without_effect(
+                "--quantization",
+                "weights keep the format they are stored in",
+            ),
             (Quantisation::AsStored, None) => {}
         }
     }
@@ -194,56 +191,6 @@ impl Resolver<'_> {
         Ok(rows)
     }
 
-    pub(super) fn graphs(&mut self, max_rows: u32) -> Result<Vec<usize>, ConfigError> {
-        let flags = ["cuda-graph-bs", "cuda-graph-max-bs", "disable-cuda-graph"];
-        if self.on_cpu() {
-            for flag in flags.into_iter().filter(|flag| self.parsed.given(flag)) {
-                let reason = "a CPU has no graphs to capture".to_owned();
-                self.notices.push(Notice {
-                    flag: format!("--{flag}"),
-                    reason,
-                });
-            }
-            return Ok(Vec::new());
-        }
-        if self.parsed.switch("disable-cuda-graph") {
-            self.note("cuda_graph_bs", "none", "--disable-cuda-graph");
-            return Ok(Vec::new());
-        }
-        let (_, by_memory) = gpu::by_memory(self.here.device.memory_total);
-        let most = self.given("--cuda-graph-max-bs").unwrap_or(by_memory);
-        let most = within(
-            "--cuda-graph-max-bs",
-            most,
-            MOST_ROWS,
-            "between 1 and 65536",
-        )?;
-        let (rows, why) = match self.parsed.integers("cuda-graph-bs") {
-            None => (
-                gpu::graph_rows(most as usize),
-                "by memory, close together where batches are small",
-            ),
-            Some(given) => {
-                let range = "between 1 and 65536";
-                let rows = given
-                    .into_iter()
-                    .map(|rows| within("--cuda-graph-bs", rows, MOST_ROWS, range));
-                let mut rows = rows
-                    .map(|rows| Ok(rows? as usize))
-                    .collect::<Result<Vec<_>, _>>()?;
-                rows.sort_unstable();
-                rows.dedup();
-                (rows, "given")
-            }
-        };
-        let rows: Vec<usize> = rows
-            .into_iter()
-            .filter(|&rows| rows <= max_rows as usize)
-            .collect();
-        self.note("cuda_graph_bs", format!("{rows:?}"), why);
-        Ok(rows)
-    }
-
     pub(super) fn budget(
         &mut self,
         fraction: f64,
@@ -259,9 +206,13 @@ impl Resolver<'_> {
             here,
         );
         let work = (here.scratch)(&executor) + tables(here.spec, &executor);
-        let token = here.spec.kv_bytes_per_token(here.device.kv);
-        Budget::divide(here.device, fraction, here.weights, work, token)
-            .map_err(ConfigError::NoRoom)
+        let needs = Needs {
+            weights: here.weights,
+            work,
+            token: here.spec.kv_bytes_per_token(here.device.kv),
+            smaller: smaller(self.on_cpu(), &here.spec.quantisation, here.stored_wide),
+        };
+        Budget::divide(here.device, fraction, needs).map_err(ConfigError::NoRoom)
     }
 
     /// Whether weights are kept folded too: as given, or where keys and values hardly miss the room.
@@ -274,10 +225,7 @@ impl Resolver<'_> {
         if bytes == 0 {
             if given == "on" {
                 let reason = "no weight of this model is folded on this device".to_owned();
-                self.notices.push(Notice {
-                    flag: "--fold-weights".into(),
-                    reason,
-                });
+                self.without_effect("--fold-weights", reason);
             }
             return budget;
         }
@@ -294,10 +242,7 @@ impl Resolver<'_> {
         let why = match (given, folds) {
             ("on", false) => {
                 let reason = format!("folded weights would take {taken}, {percent}");
-                self.notices.push(Notice {
-                    flag: "--fold-weights".into(),
-                    reason,
-                });
+                self.without_effect("--fold-weights", reason);
                 "there is no room".to_owned()
             }
             ("on" | "off", _) => "given".to_owned(),
@@ -321,13 +266,10 @@ impl Resolver<'_> {
                 if given > fits {
                     let needed = size((given * budget.token) as u64);
                     let short = size(((given - fits) * budget.token) as u64);
-                    let reason = format!(
+                    let cut = format!(
                         "{given} tokens need {needed}, which is {short} too much; {fits} fit and are used"
                     );
-                    self.notices.push(Notice {
-                        flag: "--max-total-tokens".into(),
-                        reason,
-                    });
+                    self.followed_in_part("--max-total-tokens", &cut);
                 }
                 (
                     given.min(fits),

@@ -1,6 +1,6 @@
 //! Resolution by table.
 
-use models::{ModelSpec, spec_from_config};
+use models::{ModelSpec, Quantisation, spec_from_config};
 use ops::DeviceInfo;
 use tensor::DType;
 
@@ -43,12 +43,16 @@ fn folded_bytes(device: &DeviceInfo) -> usize {
 }
 
 fn launch_on(device: &DeviceInfo, line: &str) -> Result<Launch, ConfigError> {
+    launch_of(&spec(), device, line)
+}
+
+fn launch_of(spec: &ModelSpec, device: &DeviceInfo, line: &str) -> Result<Launch, ConfigError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let parsed = SERVE.parse(&words).unwrap().parsed;
-    let spec = spec();
-    let scratch = |config: &ExecutorConfig| estimate_scratch(&spec, config);
+    let scratch = |config: &ExecutorConfig| estimate_scratch(spec, config);
     let here = Circumstances {
-        spec: &spec,
+        spec,
+        stored_wide: true,
         weights: 100 << 20,
         folding: Folding::Possible(folded_bytes(device)),
         device,
@@ -68,6 +72,12 @@ fn value(launch: &Launch, name: &str) -> String {
         .unwrap_or_else(|| panic!("{name} is resolved"))
         .value
         .clone()
+}
+
+/// What is said to have no effect.
+fn told(launch: &Launch) -> String {
+    let notices = launch.notices.iter();
+    notices.map(ToString::to_string).collect()
 }
 
 #[test]
@@ -214,12 +224,13 @@ fn what_cannot_be_honoured_in_full_is_said() {
     );
     let small = device("cpu", 2 << 30, 1 << 30);
     let tokens = launch_on(&small, "--max-total-tokens 1M").unwrap();
-    assert_eq!(tokens.notices.len(), 1);
-    let reason = &tokens.notices[0].reason;
+    assert_eq!((tokens.notices.len(), tokens.limited.len()), (0, 1));
+    let line = &tokens.limited[0];
+    let expected =
+        "--max-total-tokens is followed in part: 1000000 tokens need 23.0 GB, which is 22.";
     assert!(
-        reason.starts_with("1000000 tokens need 23.0 GB, which is 22.")
-            && reason.ends_with("fit and are used"),
-        "{reason}"
+        line.starts_with(expected) && line.ends_with("fit and are used"),
+        "{line}"
     );
     assert!(value(&tokens, "max_total_tokens").parse::<u32>().unwrap() < 40_000);
 }
@@ -281,6 +292,97 @@ fn a_gpu_captures_steps_and_a_cpu_says_that_it_cannot() {
 }
 
 #[test]
+fn row_counts_that_are_not_captured_are_told() {
+    let gpu = device("cuda", 80 << 30, 79 << 30);
+    let above = "no step has more than 3 rows (--max-running-requests)";
+    let cases = [
+        (
+            "--cuda-graph-bs 2 8",
+            "[2, 8]",
+            String::new(),
+            String::new(),
+        ),
+        (
+            "--max-running-requests 3",
+            "[1, 2]",
+            String::new(),
+            String::new(),
+        ),
+        (
+            "--cuda-graph-bs 2 8 --cuda-graph-max-bs 4",
+            "[2, 8]",
+            "--cuda-graph-max-bs accepted, no effect: --cuda-graph-bs names every row count".into(),
+            String::new(),
+        ),
+        (
+            "--cuda-graph-bs 8 2 16 --max-running-requests 3",
+            "[2]",
+            String::new(),
+            format!("--cuda-graph-bs is followed in part: {above}, so [8, 16] is left out"),
+        ),
+        (
+            "--cuda-graph-bs 8 --disable-cuda-graph",
+            "none",
+            "--cuda-graph-bs accepted, no effect: --disable-cuda-graph captures nothing".into(),
+            String::new(),
+        ),
+        (
+            "--cuda-graph-bs 8 16 --max-running-requests 3",
+            "[]",
+            format!("--cuda-graph-bs accepted, no effect: nothing is captured: {above}"),
+            String::new(),
+        ),
+        (
+            "--cuda-graph-max-bs 8 --max-running-requests 3",
+            "[1, 2]",
+            String::new(),
+            format!("--cuda-graph-max-bs is followed in part: {above}"),
+        ),
+    ];
+    for (line, rows, notice, limited) in cases {
+        let launch = launch_on(&gpu, line).unwrap();
+        assert_eq!(value(&launch, "cuda_graph_bs"), rows, "{line}");
+        assert_eq!(told(&launch), notice, "{line}");
+        assert_eq!(launch.limited.concat(), limited, "{line}");
+    }
+}
+
+#[test]
+fn a_name_of_a_format_that_the_weights_do_not_have_is_told() {
+    let float8 = || Quantisation::Float8 {
+        block: None,
+        skipped: Vec::new(),
+    };
+    let kept = "--quantization accepted, no effect: weights keep the format they are stored in";
+    let own = format!("{kept}, which is fp8");
+    for (quantisation, line, expected) in [
+        (float8(), "", ""),
+        (float8(), "--quantization fp8", ""),
+        (float8(), "--quantization awq", &own),
+        (float8(), "--quantization compressed-tensors", &own),
+        (Quantisation::OnlineFloat8, "--quantization fp8", ""),
+        (Quantisation::AsStored, "--quantization awq", kept),
+    ] {
+        let spec = ModelSpec {
+            quantisation,
+            ..spec()
+        };
+        let launch = launch_of(&spec, &device("cpu", 16 << 30, 8 << 30), line).unwrap();
+        assert_eq!(told(&launch), expected, "{line}");
+    }
+}
+
+#[test]
+fn flags_of_the_cpu_change_nothing_on_a_gpu_and_that_is_told() {
+    let gpu = device("cuda", 80 << 30, 79 << 30);
+    for line in ["--threads 3", "--cpu-activations exact"] {
+        let flag = line.split(' ').next().unwrap();
+        assert!(told(&launch_on(&gpu, line).unwrap()).starts_with(flag));
+        assert_eq!(told(&launch(line).unwrap()), "");
+    }
+}
+
+#[test]
 fn a_model_larger_than_memory_is_refused() {
     let tiny = device("cpu", 1 << 28, 1 << 27);
     assert!(matches!(launch_on(&tiny, ""), Err(ConfigError::NoRoom(_))));
@@ -339,13 +441,6 @@ fn weights_are_folded_where_the_cache_hardly_misses_the_room() {
 #[test]
 fn weights_that_cannot_be_folded_are_told() {
     let cpu = launch("--fold-weights on").unwrap();
-    let told = |launch: &Launch| {
-        launch
-            .notices
-            .iter()
-            .map(ToString::to_string)
-            .collect::<String>()
-    };
     assert!(told(&cpu).contains("--fold-weights"), "{}", told(&cpu));
     let small = device("cuda", 4 << 30, 2 << 30);
     let full = launch_on(&small, "--mem-fraction-static 0.545 --fold-weights on").unwrap();

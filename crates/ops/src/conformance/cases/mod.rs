@@ -38,7 +38,7 @@ pub(super) fn all(bench: &mut Bench<'_>) {
     tables::count_tokens(bench);
 }
 
-/// The promise of equal bits in any batch.
+/// Equal bits in any batch, which a CPU promises and a GPU in part.
 pub(super) fn invariance(bench: &mut Bench<'_>) {
     linear::alone_and_in_company(bench);
     attend::alone_and_in_company(bench);

@@ -1,0 +1,68 @@
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::oneshot;
+
+/// Why steps are not recorded, or a recording is not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordingError {
+    /// One is recorded already, or its trace is still being written.
+    #[error("Profiling is already in progress. Call /stop_profile first.")]
+    Running,
+    /// There is none to end.
+    #[error("Profiling is not in progress. Call /start_profile first.")]
+    NotRunning,
+    /// The engine is gone.
+    #[error("the server is shutting down")]
+    EngineGone,
+}
+
+/// A recording that has begun.
+#[must_use = "nobody else is given its trace"]
+#[derive(Debug)]
+pub struct Recording {
+    trace: oneshot::Receiver<String>,
+    running: Arc<()>,
+}
+
+impl Recording {
+    /// The Chrome trace, once the recording has ended; none where the engine ended before.
+    pub async fn trace(self) -> Option<String> {
+        let trace = self.trace.await.ok();
+        drop(self.running);
+        trace
+    }
+}
+
+/// What handles know of the recording; the engine thread does what they ask, in the order they ask it.
+#[derive(Default)]
+pub(crate) struct Recorded(Mutex<Weak<()>>);
+
+impl Recorded {
+    /// Begins one, unless one runs; `ask` tells the engine thread and says whether that still listens.
+    pub(crate) fn begin(
+        &self,
+        ask: impl FnOnce(oneshot::Sender<String>) -> bool,
+    ) -> Result<Recording, RecordingError> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.strong_count() > 0 {
+            return Err(RecordingError::Running);
+        }
+        let (result, trace) = oneshot::channel();
+        if !ask(result) {
+            return Err(RecordingError::EngineGone);
+        }
+        let running = Arc::new(());
+        *known = Arc::downgrade(&running);
+        Ok(Recording { trace, running })
+    }
+
+    /// Ends the one that runs; `ask` is as above.
+    pub(crate) fn end(&self, ask: impl FnOnce() -> bool) -> Result<(), RecordingError> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.strong_count() == 0 {
+            return Err(RecordingError::NotRunning);
+        }
+        *known = Weak::new();
+        ask().then_some(()).ok_or(RecordingError::EngineGone)
+    }
+}
