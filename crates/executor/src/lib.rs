@@ -14,14 +14,16 @@ mod memory_plan;
 mod outcome;
 mod rank;
 mod sampler;
+mod scores;
 mod tables;
 
 pub use config::ExecutorConfig;
 pub use error::DeviceLost;
 pub use local::LocalExecutor;
-pub use memory_plan::{MAX_SCORES, MemoryPlan, measure_scratch};
+pub use memory_plan::{MemoryPlan, measure_scratch};
 pub use ops::{DeviceSpan, DeviceTrace, NoTracer, Tracer};
 pub use rank::Rank;
+pub use scores::MAX_SCORES;
 
 use std::sync::Arc;
 

@@ -5,6 +5,7 @@ use tensor::{Buffer, DType, Scratch};
 use crate::ExecutorConfig;
 use crate::compute::{StepMemory, StepShape};
 use crate::sampler::SCORED_AT_ONCE;
+use crate::scores::{ScoreMemory, ScoreShape};
 
 /// What the memory of a device goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,9 +98,6 @@ fn run_dry(
     let mut logits = inner.matrix(SCORED_AT_ONCE, spec.vocabulary, DType::F32);
     let gathered = inner.matrix(SCORED_AT_ONCE, spec.hidden, activation);
     model.head(&DryRun, scratch, gathered.view(), logits.reborrow())?;
-    inner.matrix(scored, 3 * MAX_SCORES, DType::F32);
+    ScoreMemory::take(&inner, ScoreShape::largest(scored));
     Ok(())
 }
-
-/// Top and named tokens that one position may be asked for.
-pub const MAX_SCORES: usize = 512;

@@ -5,11 +5,11 @@ use tensor::{DType, Scratch, View, ViewMut};
 
 use crate::compute::{Compute, StagedTokens, StepMemory, StepShape};
 use crate::graphs::{Graphs, Leaves};
-use crate::inputs::{Packed, Packer, StepInputs};
+use crate::inputs::{Packed, Packer, ScoredToken, StepInputs};
 use crate::kv_memory::KvMemory;
-use crate::memory_plan::MAX_SCORES;
 use crate::outcome::{OutcomeShape, Pending};
 use crate::sampler::{SCORED_AT_ONCE, Sampler, StagedSampling, StagedScores};
+use crate::scores::ScoreShape;
 use crate::tables::Tables;
 use crate::{DeviceLost, ExecutorConfig, MemoryPlan, measure_scratch};
 
@@ -194,11 +194,7 @@ impl Rank {
         if scored.is_empty() {
             return Ok(readback);
         }
-        let columns = scored
-            .iter()
-            .map(|token| 2 * token.top + token.chosen.len() + 1);
-        let widest = columns.max().unwrap_or(0);
-        let bytes = self.readback_bytes + scored_bytes(scored.len(), widest);
+        let bytes = self.readback_bytes + scored_bytes(scored);
         if bytes <= readback.bytes() {
             return Ok(readback);
         }
@@ -369,18 +365,17 @@ impl Rank {
     }
 }
 
-/// Gaps between the blocks of a readback.
-const GAPS: usize = 64;
-
-/// Bytes for the tokens of `rows` sampled rows and their scores.
+/// Bytes for the tokens of `rows` sampled rows and their scores, whatever each asks for.
 fn sampled_bytes(rows: usize) -> usize {
-    4 * rows * (2 * MAX_SCORES + 2) + GAPS
+    rows * DType::U32.size() + ScoreShape::largest(rows).bytes()
 }
 
-/// Bytes for the scores of `tokens` prompt tokens, `columns` numbers each.
-fn scored_bytes(tokens: usize, columns: usize) -> usize {
-    let blocks = tokens.div_ceil(SCORED_AT_ONCE);
-    blocks * (4 * SCORED_AT_ONCE * columns + GAPS)
+/// Bytes for the scores of prompt tokens.
+fn scored_bytes(scored: &[ScoredToken]) -> usize {
+    let slices = scored.chunks(SCORED_AT_ONCE);
+    let asked = |scored: &ScoredToken| (scored.chosen.len(), scored.top);
+    let shapes = slices.map(|slice| ScoreShape::of(slice.iter().map(asked)));
+    shapes.map(ScoreShape::bytes).sum()
 }
 
 /// Two ranges of one matrix that do not overlap: one to read, one to write.

@@ -9,6 +9,7 @@ use tensor::{DType, Scratch, View, ViewMut};
 use crate::DeviceLost;
 use crate::inputs::{Packed, Packer, ScoredToken, StepInputs};
 use crate::outcome::{OutcomeShape, ScoredBlock};
+use crate::scores::{ScoreMemory, ScoreShape};
 use crate::tables::Tables;
 
 /// Prompt tokens whose logits are computed at once: bounds the scratch that scoring needs.
@@ -255,12 +256,13 @@ impl Sampler<'_> {
         top: usize,
         readback: &mut dyn Readback,
     ) -> Result<ScoredBlock, DeviceLost> {
-        let rows = logits.rows();
+        let shape = ScoreShape {
+            rows: logits.rows(),
+            chosen: targets.chosen.cols(),
+            top,
+        };
         let scope = self.scratch.scope();
-        let mut own = scope.matrix(rows, 1, DType::F32);
-        let mut chosen = scope.matrix(rows, targets.chosen.cols(), DType::F32);
-        let mut top_tokens = scope.matrix(rows, top, DType::U32);
-        let mut top_log_probs = scope.matrix(rows, top, DType::F32);
+        let mut scores = ScoreMemory::take(&scope, shape);
         let score = |targets_of, log_probs, top| {
             let temperatures = targets.temperatures;
             self.kernels.log_probs(LogProbs {
@@ -272,29 +274,26 @@ impl Sampler<'_> {
             })
         };
         let tops = (top > 0).then(|| TopLogProbs {
-            tokens: top_tokens.reborrow(),
-            log_probs: top_log_probs.reborrow(),
+            tokens: scores.top_tokens.reborrow(),
+            log_probs: scores.top_log_probs.reborrow(),
         });
-        score(targets.own, own.reborrow(), tops)?;
-        if chosen.cols() > 0 {
-            score(targets.chosen, chosen.reborrow(), None)?;
+        score(targets.own, scores.own.reborrow(), tops)?;
+        if shape.chosen > 0 {
+            score(targets.chosen, scores.chosen.reborrow(), None)?;
         }
         Ok(ScoredBlock {
-            rows,
-            own: self.fetch(own.view(), readback)?,
-            chosen: self.fetch(chosen.view(), readback)?,
-            chosen_columns: chosen.cols(),
-            top_tokens: self.fetch(top_tokens.view(), readback)?,
-            top_log_probs: self.fetch(top_log_probs.view(), readback)?,
-            top,
+            shape,
+            own: self.fetch(scores.own.view(), readback)?,
+            chosen: self.fetch(scores.chosen.view(), readback)?,
+            top_tokens: self.fetch(scores.top_tokens.view(), readback)?,
+            top_log_probs: self.fetch(scores.top_log_probs.view(), readback)?,
         })
     }
 
     fn fetch(&mut self, from: View<'_>, readback: &mut dyn Readback) -> Result<usize, DeviceLost> {
         let offset = self.fetched;
         readback.fetch(from, offset)?;
-        self.fetched =
-            (offset + from.rows() * from.cols() * from.dtype().size()).next_multiple_of(8);
+        self.fetched = offset + from.rows() * from.cols() * from.dtype().size();
         Ok(offset)
     }
 }
