@@ -19,6 +19,7 @@ fn config(run_ahead: usize) -> EngineConfig {
             context_length: 256,
             chunk: 32,
             max_prefill_tokens: 64,
+            max_step_scores: 1 << 20,
             run_ahead: run_ahead as u32,
             conservativeness: 1.0,
             order: Order::Arrival,

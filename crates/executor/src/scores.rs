@@ -5,7 +5,7 @@ pub const MAX_SCORES: usize = 512;
 
 /// How much is computed and brought to the host where rows are scored together. One row's likeliest tokens and another's
 /// named ones widen the matrices of all, so both widths are counted in full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScoreShape {
     pub(crate) rows: usize,
     /// Named tokens of the row that names most.
@@ -22,15 +22,6 @@ impl ScoreShape {
             chosen: MAX_SCORES,
             top: MAX_SCORES,
         }
-    }
-
-    /// Of rows with so many named and likeliest tokens each.
-    pub(crate) fn of(asked: impl Iterator<Item = (usize, usize)>) -> Self {
-        asked.fold(Self::default(), |shape, (chosen, top)| Self {
-            rows: shape.rows + 1,
-            chosen: shape.chosen.max(chosen),
-            top: shape.top.max(top),
-        })
     }
 
     /// Bytes of all results.

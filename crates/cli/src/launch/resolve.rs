@@ -18,6 +18,8 @@ const PAGE_SIZE: i64 = 16;
 const GPU_PAGE_SIZE: i64 = 64;
 const LARGEST_PAGE: i64 = 1024;
 const LARGEST_STEP: i64 = 1 << 24;
+/// Scores of prompt tokens that a step brings back at most: 8192 tokens with the 63 likeliest each, in 4 MiB.
+const STEP_SCORES: u32 = 1 << 20;
 const LOAD_FORMATS: &[&str] = &["auto", "safetensors", "gguf", "dummy"];
 
 /// Resolves every setting, or says which one cannot be.
@@ -46,6 +48,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         context_length,
         chunk,
         max_prefill_tokens,
+        max_step_scores: STEP_SCORES,
         run_ahead,
         conservativeness: resolver.conservativeness()?,
         order: resolver.order(),
@@ -89,6 +92,7 @@ fn executor_config(scheduler: &SchedulerConfig, here: &Circumstances<'_>) -> Exe
         pages: scheduler.pages as usize,
         page_size: scheduler.page_size.tokens() as usize,
         max_sequence_tokens: scheduler.max_sequence_tokens() as usize,
+        max_step_scores: scheduler.max_step_scores as usize,
         run_ahead: scheduler.run_ahead as usize,
         kv_dtype: here.device.kv,
     }

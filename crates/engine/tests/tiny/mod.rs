@@ -12,9 +12,10 @@ use tensor::DType;
 
 const ROWS: usize = 4;
 const CONTEXT: usize = 64;
+pub(crate) const VOCABULARY: usize = 4096;
 const MODEL: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 16,
     "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
-    "vocab_size": 1024, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+    "vocab_size": 4096, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
     "tie_word_embeddings": true}"#;
 
 fn scheduler() -> SchedulerConfig {
@@ -25,6 +26,7 @@ fn scheduler() -> SchedulerConfig {
         context_length: CONTEXT as u32,
         chunk: 16,
         max_prefill_tokens: 32,
+        max_step_scores: 4096,
         run_ahead: 2,
         conservativeness: 1.0,
         order: Order::Arrival,
@@ -41,6 +43,7 @@ fn limits() -> ExecutorConfig {
         pages: scheduler.pages as usize,
         page_size: 1,
         max_sequence_tokens: CONTEXT,
+        max_step_scores: scheduler.max_step_scores as usize,
         run_ahead: 2,
         kv_dtype: DType::F32,
     }
@@ -63,7 +66,7 @@ pub(crate) fn start(rank: Rank) -> (EngineHandle, EngineThread) {
         scheduler: scheduler(),
         run_ahead: 2,
         context_length: CONTEXT,
-        vocabulary: 1024,
+        vocabulary: VOCABULARY,
         end_tokens: Vec::new(),
         max_waiting: 64,
         decode_log_interval: 40,

@@ -6,6 +6,7 @@ use tensor::DType;
 
 use super::*;
 use crate::args::ServerCommand;
+use crate::launch::memory::tables;
 use crate::launch::{Folding, estimate_scratch};
 
 const SERVE: ServerCommand = ServerCommand {
@@ -100,6 +101,20 @@ fn every_setting_has_a_default_on_a_cpu() {
         (4096, 64)
     );
     assert_eq!(launch.executor.max_sequence_tokens, 8191);
+}
+
+#[test]
+fn what_inputs_and_results_pass_through_is_counted_as_work_space() {
+    let launch = launch("--max-running-requests 256").unwrap();
+    let (spec, executor) = (spec(), &launch.executor);
+    let others = estimate_scratch(&spec, executor) + tables(&spec, executor);
+    // three readbacks with a million scores of prompts and 1538 numbers of each row
+    let readbacks = 3 * 4 * ((1 << 20) + 256 * 1538);
+    let counted = launch.budget.work - others;
+    assert!(
+        (readbacks..readbacks + (1 << 20)).contains(&counted),
+        "{counted}"
+    );
 }
 
 #[test]
