@@ -69,6 +69,7 @@ fn start(
         decode_log_interval: 40,
         largest_graph: 0,
         random_seed: 1,
+        watchdog: None,
         floor: None,
     };
     Some(engine::start(engine, Box::new(executor)).expect("a thread"))

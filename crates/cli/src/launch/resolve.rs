@@ -3,6 +3,7 @@
 mod on_device;
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use engine::EngineConfig;
 use executor::ExecutorConfig;
@@ -70,6 +71,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
             as usize,
         largest_graph: graphs.iter().copied().max().unwrap_or(0),
         random_seed: resolver.random_seed(),
+        watchdog: resolver.watchdog()?,
         // known once the model is loaded
         floor: None,
         scheduler,
@@ -210,6 +212,26 @@ impl Resolver<'_> {
         let queued = at_least_one("--max-queued-requests", given)?;
         self.note("max_queued_requests", queued, "given");
         Ok(queued as usize)
+    }
+
+    /// How long a step may take; zero is for ever.
+    fn watchdog(&mut self) -> Result<Option<Duration>, ConfigError> {
+        let flag = "watchdog-timeout";
+        let seconds = self.parsed.float(flag).unwrap_or(0.0);
+        let patience = Duration::try_from_secs_f64(seconds).map_err(|_| {
+            out_of_range(
+                "--watchdog-timeout",
+                seconds,
+                "a number of seconds from 0 on",
+            )
+        })?;
+        let why = if self.parsed.given(flag) {
+            "given"
+        } else {
+            "default"
+        };
+        self.note("watchdog_timeout", format!("{seconds:?}"), why);
+        Ok((!patience.is_zero()).then_some(patience))
     }
 
     fn conservativeness(&mut self) -> Result<f64, ConfigError> {

@@ -72,6 +72,7 @@ pub(crate) fn start(rank: Rank) -> (EngineHandle, EngineThread) {
         decode_log_interval: 40,
         largest_graph: 0,
         random_seed: 1,
+        watchdog: None,
         floor: None,
     };
     engine::start(config, Box::new(executor)).expect("a thread")

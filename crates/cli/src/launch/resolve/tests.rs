@@ -1,5 +1,7 @@
 //! Resolution by table.
 
+use std::time::Duration;
+
 use models::{ModelSpec, spec_from_config};
 use ops::DeviceInfo;
 use tensor::DType;
@@ -87,6 +89,7 @@ fn every_setting_has_a_default_on_a_cpu() {
         ("dtype", "float32"),
         ("mem_fraction_static", "0.8"),
         ("random_seed", "7"),
+        ("watchdog_timeout", "300.0"),
     ] {
         assert_eq!(value(&launch, name), expected, "{name}");
     }
@@ -101,6 +104,17 @@ fn every_setting_has_a_default_on_a_cpu() {
         (4096, 64)
     );
     assert_eq!(launch.executor.max_sequence_tokens, 8191);
+}
+
+#[test]
+fn a_step_has_five_minutes_unless_it_is_given_more_or_for_ever() {
+    for (line, expected) in [
+        ("", Some(Duration::from_mins(5))),
+        ("--watchdog-timeout 0.5", Some(Duration::from_millis(500))),
+        ("--watchdog-timeout 0", None),
+    ] {
+        assert_eq!(launch(line).unwrap().engine.watchdog, expected, "{line}");
+    }
 }
 
 #[test]
@@ -136,6 +150,7 @@ fn given_values_are_taken_and_named_so() {
         ("--disable-overlap-schedule", "run_ahead", "1"),
         ("--disable-radix-cache", "radix_cache", "off"),
         ("--random-seed 42", "random_seed", "42"),
+        ("--watchdog-timeout 7.5", "watchdog_timeout", "7.5"),
         ("--decode-log-interval 1", "decode_log_interval", "1"),
     ];
     for (line, name, expected) in cases {

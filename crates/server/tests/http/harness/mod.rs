@@ -195,6 +195,7 @@ fn engine_config() -> EngineConfig {
         decode_log_interval: 40,
         largest_graph: 0,
         random_seed: 1,
+        watchdog: None,
         floor: None,
     }
 }
