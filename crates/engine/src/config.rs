@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use scheduler::{SchedulerConfig, Token};
 
 use crate::StepFloor;
@@ -23,6 +25,8 @@ pub struct EngineConfig {
     pub largest_graph: usize,
     /// Seeds requests that bring no seed of their own.
     pub random_seed: u64,
+    /// How long a step may take to come back before the device counts as lost; `None` waits for ever.
+    pub watchdog: Option<Duration>,
     /// What steps are measured against, where that is known.
     pub floor: Option<StepFloor>,
 }

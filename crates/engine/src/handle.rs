@@ -6,9 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use sampling::{LogProbRequest, SamplingParams, Token};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::clients::Clients;
 use crate::command::{Command, RequestKey};
 use crate::recording::{Recorded, Recording, RecordingError};
 use crate::stream::TokenStream;
+use crate::watchdog::Pulse;
 use crate::{EngineConfig, EngineStats, RequestError, StepTimes};
 
 /// One sequence to extend.
@@ -40,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) draining: AtomicBool,
     pub(crate) healthy: AtomicBool,
     recorded: Recorded,
+    pub(crate) pulse: Pulse,
+    pub(crate) clients: Clients,
     next_key: AtomicU64,
 }
 
@@ -54,6 +58,8 @@ impl Shared {
             draining: AtomicBool::new(false),
             healthy: AtomicBool::new(true),
             recorded: Recorded::default(),
+            pulse: Pulse::default(),
+            clients: Clients::default(),
             next_key: AtomicU64::new(1),
         }
     }
@@ -75,13 +81,16 @@ impl EngineHandle {
         self.take_place()?;
         let key = RequestKey(self.shared.next_key.fetch_add(1, Ordering::Relaxed));
         let (events, receiver) = mpsc::unbounded_channel();
+        self.shared.clients.add(key, &events)?;
+        let shared = Arc::clone(&self.shared);
+        let stream = TokenStream::new(key, receiver, self.commands.clone(), shared);
         let sent = self.commands.send(Command::Generate {
             key,
             request,
             events,
         });
         sent.map_err(|_| RequestError::ShuttingDown)?;
-        Ok(TokenStream::new(key, receiver, self.commands.clone()))
+        Ok(stream)
     }
 
     /// What is refused without asking the engine thread.
@@ -220,7 +229,10 @@ impl EngineHandle {
     /// Resolves when nothing runs or waits, or the engine is gone.
     pub async fn idle(&self) {
         let mut active = self.active.clone();
-        while self.shared.inbox.load(Ordering::Acquire) > 0 || *active.borrow_and_update() > 0 {
+        let has_work = |active: &mut watch::Receiver<usize>| {
+            self.shared.inbox.load(Ordering::Acquire) > 0 || *active.borrow_and_update() > 0
+        };
+        while has_work(&mut active) && self.is_healthy() {
             if active.changed().await.is_err() {
                 return;
             }

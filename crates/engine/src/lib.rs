@@ -4,6 +4,7 @@
 //! tokens back. There is no text here, no HTTP, no lock on the token path, and no waiting for clients.
 
 mod canceller;
+mod clients;
 mod command;
 mod config;
 mod error;
@@ -16,6 +17,7 @@ mod run;
 mod stats;
 mod stream;
 mod times;
+mod watchdog;
 
 pub use canceller::Canceller;
 pub use config::EngineConfig;

@@ -1,9 +1,9 @@
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use executor::{DeviceLost, Executor};
@@ -18,22 +18,23 @@ use crate::handle::Shared;
 use crate::log::StepLog;
 use crate::profile::{Kernels, Profile, Track, facts};
 use crate::stream::TokenProgress;
+use crate::watchdog::Watchdog;
 use crate::{EngineConfig, EngineHandle, EngineStats, GenerateRequest, RequestFailed, TokenEvent};
 
-/// The engine thread, to be joined at the end.
+/// The engine thread, to be stopped at the end.
 pub struct EngineThread {
-    thread: JoinHandle<Result<(), DeviceLost>>,
-    commands: std::sync::mpsc::Sender<Command>,
+    commands: Sender<Command>,
+    /// How serving ended: told by the engine thread as the last thing it does, or by the watchdog in its place.
+    ended: Receiver<Result<(), DeviceLost>>,
 }
 
 impl EngineThread {
-    /// Lets everything queued end, then ends the thread.
+    /// Lets everything queued end, then ends the thread. One that waits for a device that never answers is left behind.
     pub fn stop(self) -> Result<(), DeviceLost> {
         // A thread that has ended already needs no word.
         let _ = self.commands.send(Command::Stop);
-        self.thread
-            .join()
-            .unwrap_or_else(|_| Err(DeviceLost::because("the engine thread panicked")))
+        let ended = self.ended.recv();
+        ended.unwrap_or_else(|_| Err(DeviceLost::because("the engine thread is gone")))
     }
 }
 
@@ -44,7 +45,20 @@ pub fn start(
 ) -> std::io::Result<(EngineHandle, EngineThread)> {
     let (commands, inbox) = channel();
     let (active_sender, active) = watch::channel(0);
+    let (end, ended) = channel();
+    let (alive, engine) = channel();
     let shared = Arc::new(Shared::new(config));
+    if let Some(patience) = shared.config.watchdog {
+        let watchdog = Watchdog {
+            patience,
+            shared: Arc::clone(&shared),
+            active: active_sender.clone(),
+            ended: end.clone(),
+            engine,
+        };
+        let thread = std::thread::Builder::new().name("watchdog".into());
+        thread.spawn(move || watchdog.run())?;
+    }
     let state = Engine {
         scheduler: Scheduler::new(shared.config.scheduler.clone()),
         executor,
@@ -65,13 +79,16 @@ pub fn start(
         stopping: false,
     };
     let guarded = move || {
+        let _alive: Sender<Infallible> = alive;
         let run = std::panic::AssertUnwindSafe(|| state.run(&inbox));
-        std::panic::catch_unwind(run).unwrap_or_else(|_| {
+        let result = std::panic::catch_unwind(run).unwrap_or_else(|_| {
             tracing::error!("the engine thread panicked; serving state cannot be trusted any more");
             std::process::abort()
-        })
+        });
+        // Who started the engine may have let go of its thread.
+        let _ = end.send(result);
     };
-    let thread = std::thread::Builder::new()
+    std::thread::Builder::new()
         .name("engine".into())
         .spawn(guarded)?;
     let handle = EngineHandle {
@@ -79,7 +96,7 @@ pub fn start(
         shared,
         active,
     };
-    Ok((handle, EngineThread { thread, commands }))
+    Ok((handle, EngineThread { commands, ended }))
 }
 
 /// One sequence's way back to its client.
@@ -161,7 +178,13 @@ impl Engine {
 
     fn commit_oldest(&mut self) -> Result<(), DeviceLost> {
         let waiting = self.started.elapsed();
-        let outcome = self.executor.next_outcome()?;
+        self.shared.pulse.beat();
+        let outcome = self.executor.next_outcome();
+        self.shared.pulse.beat();
+        if !self.shared.healthy.load(Ordering::Acquire) {
+            return Err(DeviceLost::because("a step came back too late"));
+        }
+        let outcome = outcome?;
         let returned = self.started.elapsed();
         let progress = self.scheduler.commit(outcome, returned);
         self.emit(progress);

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use sampling::{FinishReason, Token, TokenLogProbs};
@@ -6,6 +7,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::RequestFailed;
 use crate::canceller::Canceller;
 use crate::command::{Command, RequestKey};
+use crate::handle::Shared;
 
 /// What a stream yields.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +54,7 @@ pub struct TokenStream {
     key: RequestKey,
     events: UnboundedReceiver<TokenEvent>,
     commands: Sender<Command>,
+    shared: Arc<Shared>,
     /// A failure that arrived behind progress and waits its turn.
     failed: Option<RequestFailed>,
     ended: bool,
@@ -62,11 +65,13 @@ impl TokenStream {
         key: RequestKey,
         events: UnboundedReceiver<TokenEvent>,
         commands: Sender<Command>,
+        shared: Arc<Shared>,
     ) -> Self {
         Self {
             key,
             events,
             commands,
+            shared,
             failed: None,
             ended: false,
         }
@@ -122,6 +127,7 @@ impl TokenStream {
 
 impl Drop for TokenStream {
     fn drop(&mut self) {
+        self.shared.clients.remove(self.key);
         if !self.ended {
             self.canceller().cancel();
         }

@@ -1,22 +1,17 @@
 //! A device that breaks while it serves, or has less memory than it said: a whole rank over it, and what clients see.
 
+mod tiny;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::{EngineConfig, EngineHandle, EngineThread, GenerateRequest, RequestError, TokenEvent};
-use executor::{ExecutorConfig, LocalExecutor, Rank};
-use models::{DummyWeights, LoadOptions};
+use engine::{EngineHandle, EngineThread, RequestError, TokenEvent};
+use executor::Rank;
 use ops::{Device, DeviceError, OpError, Readback, ReferenceDevice, Staging};
-use sampling::SamplingParams;
-use scheduler::{Mix, Order, PageSize, Reuse, SchedulerConfig};
-use tensor::{Buffer, DType, View};
+use tensor::{Buffer, View};
 use testkit::detour::{Detour, Detoured};
 
-const CONTEXT: usize = 64;
-const TINY: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 16,
-    "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
-    "vocab_size": 64, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
-    "tie_word_embeddings": true}"#;
+use crate::tiny::request;
 
 /// Where the device breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,78 +110,16 @@ impl Readback for FragileReadback {
     }
 }
 
-fn scheduler() -> SchedulerConfig {
-    SchedulerConfig {
-        pages: 256,
-        page_size: PageSize::ONE,
-        max_rows: 4,
-        context_length: CONTEXT as u32,
-        chunk: 16,
-        max_prefill_tokens: 32,
-        run_ahead: 2,
-        conservativeness: 1.0,
-        order: Order::Arrival,
-        mix: Mix::Mixed,
-        reuse: Reuse::Prefixes,
-    }
-}
-
-fn limits() -> ExecutorConfig {
-    let scheduler = scheduler();
-    ExecutorConfig {
-        max_rows: 4,
-        max_step_tokens: scheduler.max_step_tokens() as usize,
-        pages: scheduler.pages as usize,
-        page_size: 1,
-        max_sequence_tokens: CONTEXT,
-        run_ahead: 2,
-        kv_dtype: DType::F32,
-    }
-}
-
 fn rank(breaks: Breaks, transfers: usize) -> Result<Rank, OpError> {
-    let spec = models::spec_from_config(TINY.as_bytes()).expect("a whole description");
-    let device = Detoured(Fragile {
+    tiny::rank(Detoured(Fragile {
         inner: ReferenceDevice::default(),
         breaks,
         left: Arc::new(AtomicUsize::new(transfers)),
-    });
-    let weights = DummyWeights::new(&spec);
-    let options = LoadOptions {
-        max_positions: CONTEXT,
-        fold: false,
-    };
-    let model = models::load(spec, &weights, &device, options, &mut |_, _| ()).expect("a model");
-    Rank::new(Box::new(device), model, &limits())
+    }))
 }
 
 fn start(breaks: Breaks, transfers: usize) -> (EngineHandle, EngineThread) {
-    let rank = rank(breaks, transfers).expect("memory");
-    let executor = LocalExecutor::start(rank, &limits()).expect("a thread");
-    let config = EngineConfig {
-        scheduler: scheduler(),
-        run_ahead: 2,
-        context_length: CONTEXT,
-        vocabulary: 64,
-        end_tokens: Vec::new(),
-        max_waiting: 64,
-        decode_log_interval: 40,
-        largest_graph: 0,
-        random_seed: 1,
-        floor: None,
-    };
-    engine::start(config, Box::new(executor)).expect("a thread")
-}
-
-fn request(prompt: &[u32], tokens: u32) -> GenerateRequest {
-    GenerateRequest {
-        prompt: prompt.into(),
-        params: Arc::new(SamplingParams::greedy(tokens)),
-        choice: 0,
-        log_probs: None,
-        namespace: None,
-        priority: 0,
-    }
+    tiny::start(rank(breaks, transfers).expect("memory"))
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use engine::{
     EngineConfig, EngineHandle, EngineThread, GenerateRequest, RecordingError, RequestError,
@@ -20,6 +21,7 @@ fn config(run_ahead: usize) -> EngineConfig {
             context_length: 256,
             chunk: 32,
             max_prefill_tokens: 64,
+            max_step_scores: 1 << 20,
             run_ahead: run_ahead as u32,
             conservativeness: 1.0,
             order: Order::Arrival,
@@ -34,6 +36,7 @@ fn config(run_ahead: usize) -> EngineConfig {
         decode_log_interval: 40,
         largest_graph: 0,
         random_seed: 1,
+        watchdog: None,
         floor: None,
     }
 }
@@ -337,4 +340,39 @@ async fn a_lost_device_fails_running_requests_and_turns_health() {
         engine.generate(request(&[1], 1)).err(),
         Some(RequestError::ShuttingDown)
     );
+}
+
+#[tokio::test]
+async fn a_device_that_does_not_answer_is_lost_when_its_time_is_over() {
+    let (gate, model) = gated();
+    let patience = Duration::from_millis(500);
+    let config = EngineConfig {
+        watchdog: Some(patience),
+        ..config(2)
+    };
+    let executor = Box::new(FakeExecutor::new(model));
+    let (engine, thread) = engine::start(config, executor).expect("a thread");
+    gate.send(()).expect("the model waits");
+    let mut running = engine.generate(request(&[1], 200)).expect("accepted");
+    let first = running.next().await;
+    assert!(matches!(first, Some(TokenEvent::Progress(_))), "{first:?}");
+    // From here on no step comes back, and the engine thread hears nobody.
+    let mut unheard = engine.generate(request(&[2], 200)).expect("accepted");
+    for stream in [&mut running, &mut unheard] {
+        let Some(TokenEvent::Failed(failed)) = stream.next().await else {
+            panic!("the device is lost")
+        };
+        let expected = "the device was lost: no step has come back for 500ms";
+        assert_eq!(failed.message, expected);
+        assert_eq!(stream.next().await, None);
+    }
+    assert!(!engine.is_healthy());
+    assert_eq!(
+        engine.generate(request(&[1], 1)).err(),
+        Some(RequestError::ShuttingDown)
+    );
+    engine.idle().await;
+    let ended = thread.stop().expect_err("the device is lost");
+    assert_eq!(ended.message, "no step has come back for 500ms");
+    drop(gate);
 }

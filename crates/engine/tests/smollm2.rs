@@ -40,6 +40,7 @@ fn start(
         context_length: CONTEXT as u32,
         chunk,
         max_prefill_tokens: 256,
+        max_step_scores: 1 << 20,
         run_ahead: 2,
         conservativeness: 1.0,
         order: Order::Arrival,
@@ -52,6 +53,7 @@ fn start(
         pages: scheduler.pages as usize,
         page_size: 1,
         max_sequence_tokens: CONTEXT,
+        max_step_scores: scheduler.max_step_scores as usize,
         run_ahead: 2,
         kv_dtype: device.info().kv,
     };
@@ -67,6 +69,7 @@ fn start(
         decode_log_interval: 40,
         largest_graph: 0,
         random_seed: 1,
+        watchdog: None,
         floor: None,
     };
     Some(engine::start(engine, Box::new(executor)).expect("a thread"))

@@ -13,6 +13,8 @@ pub struct ExecutorConfig {
     pub page_size: usize,
     /// Tokens a sequence may have.
     pub max_sequence_tokens: usize,
+    /// Numbers that are scores of prompt tokens in one step, at most.
+    pub max_step_scores: usize,
     /// Steps that may be in flight at once.
     pub run_ahead: usize,
     /// Type of keys and values.

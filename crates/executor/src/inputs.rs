@@ -1,4 +1,7 @@
+use std::sync::Arc;
+
 use ops::{DeviceError, ResolveTokens, SampleParams, Staging};
+use sampling::{SamplingParams, StopRules};
 use scheduler::{PageSize, Row, RowInput, RowPlan, Sample, StepPlan};
 use tensor::{DType, Element, View};
 
@@ -15,8 +18,9 @@ pub(crate) struct StepInputs {
     pub(crate) table_rows: Vec<u32>,
     pub(crate) max_query: usize,
     pub(crate) sampled: SampledRows,
-    pub(crate) edits: Edits,
-    pub(crate) pages: PageUpdates,
+    pub(crate) edits: Vec<RowEdits>,
+    /// Writes to the page table: row, column and page.
+    pub(crate) pages: Vec<[u32; 3]>,
     pub(crate) counted: Counted,
     pub(crate) scored: Vec<ScoredToken>,
 }
@@ -37,28 +41,23 @@ pub(crate) struct SampledRows {
     pub(crate) top: Option<usize>,
 }
 
-/// Additions to single logits.
-#[derive(Default)]
-pub(crate) struct Edits {
-    pub(crate) rows: Vec<u32>,
-    pub(crate) tokens: Vec<u32>,
-    pub(crate) values: Vec<f32>,
-}
-
-/// Writes to the page table.
-#[derive(Default)]
-pub(crate) struct PageUpdates {
-    pub(crate) rows: Vec<u32>,
-    pub(crate) columns: Vec<u32>,
-    pub(crate) pages: Vec<u32>,
+/// Additions to single logits of a row that samples; there may be as many as the vocabulary has tokens, so nobody copies
+/// them.
+pub(crate) struct RowEdits {
+    /// The row's place among those that sample.
+    place: u32,
+    /// Output position.
+    position: u32,
+    stop: Arc<StopRules>,
+    params: Arc<SamplingParams>,
 }
 
 /// Changes to the counts of rows with penalties, before the step.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) clear: Vec<u32>,
-    pub(crate) rows: Vec<u32>,
-    pub(crate) tokens: Vec<u32>,
+    /// Row and token.
+    pub(crate) tokens: Vec<[u32; 2]>,
 }
 
 /// A prompt token to score from the logits of the token before it.
@@ -86,8 +85,7 @@ impl StepInputs {
             if state.sample.penalises() {
                 self.counted.clear.push(row.0);
                 for &token in state.earlier_output() {
-                    self.counted.rows.push(row.0);
-                    self.counted.tokens.push(token);
+                    self.counted.tokens.push([row.0, token]);
                 }
             }
         }
@@ -123,7 +121,7 @@ impl StepInputs {
     /// True when all that is wanted of the step's logits is which of each row is the largest.
     pub(crate) fn takes_largest(&self) -> bool {
         let sampled = &self.sampled;
-        let unread = self.scored.is_empty() && self.edits.rows.is_empty() && sampled.top.is_none();
+        let unread = self.scored.is_empty() && self.edits.is_empty() && sampled.top.is_none();
         unread
             && !sampled.params.is_empty()
             && sampled.params.iter().all(SampleParams::takes_largest)
@@ -163,9 +161,8 @@ impl StepInputs {
         let state = tables.state_mut(row.row);
         state.pages.truncate(row.pages.at as usize);
         for &page in &row.pages.pages {
-            self.pages.rows.push(row.row.0);
-            self.pages.columns.push(state.pages.len() as u32);
-            self.pages.pages.push(page.0);
+            let column = state.pages.len() as u32;
+            self.pages.push([row.row.0, column, page.0]);
             state.pages.push(page);
         }
     }
@@ -213,11 +210,14 @@ impl StepInputs {
         let state = tables.state(row.row);
         let place = self.sampled.indices.len() as u32;
         let position = row.end() - state.open.prompt_len;
-        for &token in state.open.stop.suppressed_at(position) {
-            self.edits.push(place, token, f32::NEG_INFINITY);
-        }
-        for &(token, bias) in &state.open.params.logit_bias {
-            self.edits.push(place, token, bias);
+        let (stop, params) = (&state.open.stop, &state.open.params);
+        if !stop.suppressed_at(position).is_empty() || !params.logit_bias.is_empty() {
+            self.edits.push(RowEdits {
+                place,
+                position,
+                stop: Arc::clone(stop),
+                params: Arc::clone(params),
+            });
         }
         let sampled = &mut self.sampled;
         sampled.indices.push(self.ids.len() as u32 - 1);
@@ -236,11 +236,14 @@ impl StepInputs {
     }
 }
 
-impl Edits {
-    fn push(&mut self, row: u32, token: u32, value: f32) {
-        self.rows.push(row);
-        self.tokens.push(token);
-        self.values.push(value);
+impl RowEdits {
+    /// Row, token, and the bits of what is added.
+    pub(crate) fn each(&self) -> impl Iterator<Item = [u32; 3]> {
+        let suppressed = self.stop.suppressed_at(self.position).iter();
+        let suppressed = suppressed.map(|&token| (token, f32::NEG_INFINITY));
+        let biased = self.params.logit_bias.iter().copied();
+        let all = suppressed.chain(biased);
+        all.map(|(token, value)| [self.place, token, value.to_bits()])
     }
 }
 
@@ -272,6 +275,9 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
+    /// Every array starts at a multiple of this.
+    pub(crate) const ALIGNMENT: usize = 64;
+
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
     }
@@ -283,7 +289,7 @@ impl Packer {
 
     /// Adds an array as a matrix.
     pub(crate) fn matrix<T: Element>(&mut self, values: &[T], rows: usize) -> Packed {
-        let offset = self.bytes.len().next_multiple_of(64);
+        let offset = self.bytes.len().next_multiple_of(Self::ALIGNMENT);
         self.bytes.resize(offset, 0);
         self.bytes.extend_from_slice(bytemuck::cast_slice(values));
         let cols = values.len().checked_div(rows).unwrap_or(0);

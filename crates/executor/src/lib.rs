@@ -3,6 +3,7 @@
 //! A rank thread owns its device, the model's weights and the KV memory; it runs plans in the order submitted and never
 //! decides anything. Which sequence runs when is the scheduler's business, what a token means is the text layer's.
 
+mod channel;
 mod compute;
 mod config;
 mod error;
@@ -14,14 +15,16 @@ mod memory_plan;
 mod outcome;
 mod rank;
 mod sampler;
+mod scores;
 mod tables;
 
 pub use config::ExecutorConfig;
 pub use error::DeviceLost;
 pub use local::LocalExecutor;
-pub use memory_plan::{MAX_SCORES, MemoryPlan, measure_scratch};
+pub use memory_plan::{MemoryPlan, measure_scratch, transfer_bytes};
 pub use ops::{DeviceSpan, DeviceTrace, NoTracer, Tracer};
 pub use rank::Rank;
+pub use scores::MAX_SCORES;
 
 use std::sync::Arc;
 

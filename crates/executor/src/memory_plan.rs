@@ -5,6 +5,7 @@ use tensor::{Buffer, DType, Scratch};
 use crate::ExecutorConfig;
 use crate::compute::{StepMemory, StepShape};
 use crate::sampler::SCORED_AT_ONCE;
+use crate::scores::{MAX_SCORES, ScoreMemory, ScoreShape};
 
 /// What the memory of a device goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,13 +20,43 @@ pub struct MemoryPlan {
     pub tables: usize,
     /// Keys and values.
     pub kv: usize,
+    /// What inputs and results of steps pass through; on a GPU most of it is memory of the host.
+    pub transfers: usize,
 }
 
 impl MemoryPlan {
     /// Everything together.
     pub fn total(&self) -> usize {
-        self.weights + self.folded + self.scratch + self.tables + self.kv
+        self.weights + self.folded + self.scratch + self.tables + self.kv + self.transfers
     }
+}
+
+/// How much a step may bring to the device and back, whatever clients ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TransferSizes {
+    pub(crate) inputs: usize,
+    pub(crate) extras: usize,
+    pub(crate) readback: usize,
+}
+
+impl TransferSizes {
+    pub(crate) fn of(config: &ExecutorConfig) -> Self {
+        let rows = config.max_rows;
+        // One slice of a prompt or the sampled rows, with all tokens that they may name; longer lists come in parts.
+        let named = rows.max(SCORED_AT_ONCE) * (MAX_SCORES + 3);
+        let numbers = rows + config.max_step_scores;
+        Self {
+            inputs: 4096 + 16 * config.max_step_tokens + 128 * (rows + 1),
+            extras: 4096 + named * DType::U32.size(),
+            readback: numbers * DType::U32.size() + ScoreShape::largest(rows).bytes(),
+        }
+    }
+}
+
+/// Bytes that inputs and results of steps pass through.
+pub fn transfer_bytes(config: &ExecutorConfig) -> usize {
+    let sizes = TransferSizes::of(config);
+    sizes.inputs + sizes.extras + (config.run_ahead + 1) * sizes.readback
 }
 
 /// Bytes of scratch that the largest step needs: the model's own forward, run dry.
@@ -97,9 +128,32 @@ fn run_dry(
     let mut logits = inner.matrix(SCORED_AT_ONCE, spec.vocabulary, DType::F32);
     let gathered = inner.matrix(SCORED_AT_ONCE, spec.hidden, activation);
     model.head(&DryRun, scratch, gathered.view(), logits.reborrow())?;
-    inner.matrix(scored, 3 * MAX_SCORES, DType::F32);
+    ScoreMemory::take(&inner, ScoreShape::largest(scored));
     Ok(())
 }
 
-/// Top and named tokens that one position may be asked for.
-pub const MAX_SCORES: usize = 512;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_clients_ask_of_256_rows_passes_through_some_megabytes() {
+        let config = ExecutorConfig {
+            max_rows: 256,
+            max_step_tokens: 8192 + 256,
+            pages: 1000,
+            page_size: 64,
+            max_sequence_tokens: 131_072,
+            max_step_scores: 1 << 20,
+            run_ahead: 2,
+            kv_dtype: DType::BF16,
+        };
+        let sizes = TransferSizes {
+            inputs: 172_160,
+            extras: 531_456,
+            readback: 5_769_216,
+        };
+        assert_eq!(TransferSizes::of(&config), sizes);
+        assert_eq!(transfer_bytes(&config), 18_011_264);
+    }
+}

@@ -3,6 +3,7 @@ use sampling::TokenLogProbs;
 use scheduler::{RowOutcome, Sample, SampledToken, StepId, StepOutcome, StepPlan};
 
 use crate::DeviceLost;
+use crate::scores::ScoreShape;
 use crate::tables::Tables;
 
 /// A step whose results are on their way to the host.
@@ -43,22 +44,21 @@ pub(crate) struct Wanted {
 
 /// Matrices that one `log_probs` op wrote.
 pub(crate) struct ScoredBlock {
-    pub(crate) rows: usize,
+    pub(crate) shape: ScoreShape,
     /// `[rows, 1]` f32 at this byte: the sampled or prompt tokens.
     pub(crate) own: usize,
-    /// `[rows, chosen columns]` f32 at this byte: the tokens asked for.
+    /// `[rows, chosen]` f32 at this byte: the tokens asked for.
     pub(crate) chosen: usize,
-    pub(crate) chosen_columns: usize,
     /// `[rows, top]` u32 and `[rows, top]` f32 at these bytes.
     pub(crate) top_tokens: usize,
     pub(crate) top_log_probs: usize,
-    pub(crate) top: usize,
 }
 
 impl ScoredBlock {
     fn read(&self, bytes: &[u8], row: usize, token: u32, wanted: &Wanted) -> TokenLogProbs {
-        let top = (0..wanted.top.min(self.top)).map(|place| {
-            let at = 4 * (row * self.top + place);
+        let shape = self.shape;
+        let top = (0..wanted.top.min(shape.top)).map(|place| {
+            let at = 4 * (row * shape.top + place);
             (
                 word(bytes, self.top_tokens + at),
                 float(bytes, self.top_log_probs + at),
@@ -67,10 +67,7 @@ impl ScoredBlock {
         let chosen = wanted.chosen.iter().enumerate().map(|(column, &token)| {
             (
                 token,
-                float(
-                    bytes,
-                    self.chosen + 4 * (row * self.chosen_columns + column),
-                ),
+                float(bytes, self.chosen + 4 * (row * shape.chosen + column)),
             )
         });
         let log_prob = float(bytes, self.own + 4 * row);
@@ -118,7 +115,7 @@ impl OutcomeShape {
         let mut scored_so_far = self
             .scored
             .iter()
-            .flat_map(|block| (0..block.rows).map(move |row| (block, row)));
+            .flat_map(|block| (0..block.shape.rows).map(move |row| (block, row)));
         let rows = self.rows.iter().map(|row| {
             let prompt_log_probs = row
                 .scored

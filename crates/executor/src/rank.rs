@@ -1,15 +1,16 @@
 use ops::op::{CountTokens, UpdatePages};
-use ops::{Device, DeviceError, OpError, Readback, Staging};
+use ops::{Device, DeviceError, OpError, Readback};
 use scheduler::{PageCopy, PageSize, StepPlan};
 use tensor::{DType, Scratch, View, ViewMut};
 
+use crate::channel::Channel;
 use crate::compute::{Compute, StagedTokens, StepMemory, StepShape};
 use crate::graphs::{Graphs, Leaves};
-use crate::inputs::{Packed, Packer, StepInputs};
+use crate::inputs::StepInputs;
 use crate::kv_memory::KvMemory;
-use crate::memory_plan::MAX_SCORES;
+use crate::memory_plan::{TransferSizes, transfer_bytes};
 use crate::outcome::{OutcomeShape, Pending};
-use crate::sampler::{SCORED_AT_ONCE, Sampler, StagedSampling, StagedScores};
+use crate::sampler::{Results, Sampler, StagedSampling};
 use crate::tables::Tables;
 use crate::{DeviceLost, ExecutorConfig, MemoryPlan, measure_scratch};
 
@@ -23,55 +24,19 @@ pub struct Rank {
     tables: Tables,
     /// What every step reads, at addresses that never change.
     inputs: Channel,
-    /// What some steps read besides; grows when a step needs more.
+    /// What some steps read besides, in parts where it is much.
     extras: Channel,
-    /// What the results of any step take that scores no prompt.
+    /// What the results of any step take.
     readback_bytes: usize,
     step: StepInputs,
     graphs: Graphs,
     memory: MemoryPlan,
 }
 
-/// Host arrays and the staging memory that brings them to the device.
-struct Channel {
-    staging: Box<dyn Staging>,
-    bytes: usize,
-    packer: Packer,
-}
-
-impl Channel {
-    fn new(device: &dyn Device, bytes: usize) -> Result<Self, DeviceError> {
-        let staging = device.staging(bytes)?;
-        Ok(Self {
-            staging,
-            bytes,
-            packer: Packer::default(),
-        })
-    }
-
-    /// Brings everything packed to the device, making room first if need be.
-    fn send(&mut self, device: &dyn Device) -> Result<(), DeviceError> {
-        if self.packer.len() > self.bytes {
-            *self = Self {
-                packer: std::mem::take(&mut self.packer),
-                ..Self::new(device, self.packer.len().next_power_of_two())?
-            };
-        }
-        if self.packer.len() > 0 {
-            self.packer.send(self.staging.as_mut())
-        } else {
-            Ok(())
-        }
-    }
-}
-
 /// Where the arrays of a step were staged.
 struct Staged {
     tokens: StagedTokens,
     sampling: StagedSampling,
-    scores: Vec<StagedScores>,
-    pages: Option<[Packed; 3]>,
-    counted: Option<[Packed; 3]>,
 }
 
 impl Staged {
@@ -98,22 +63,25 @@ impl Rank {
             scratch: scratch_bytes,
             tables: tables.bytes(),
             kv: kv.bytes(),
+            transfers: transfer_bytes(config),
         };
+        let TransferSizes {
+            inputs,
+            extras,
+            readback,
+        } = TransferSizes::of(config);
         let page_size =
             PageSize::new(config.page_size as u32).expect("a page has at least one token");
-        let input_bytes = 4096 + 16 * config.max_step_tokens + 128 * (config.max_rows + 1);
-        // Pages, counts and scores of all tokens of a step.
-        let extra_bytes = 64 * 1024 + 32 * config.max_step_tokens;
         Ok(Self {
-            inputs: Channel::new(device.as_ref(), input_bytes)?,
-            extras: Channel::new(device.as_ref(), extra_bytes)?,
+            inputs: Channel::new(device.as_ref(), inputs)?,
+            extras: Channel::new(device.as_ref(), extras)?,
             device,
             model,
             page_size,
             scratch,
             kv,
             tables,
-            readback_bytes: sampled_bytes(config.max_rows),
+            readback_bytes: readback,
             step: StepInputs::default(),
             graphs: Graphs::default(),
             memory,
@@ -171,7 +139,7 @@ impl Rank {
             scratch,
             caches: &caches,
             tables: &mut self.tables,
-            inputs: self.inputs.staging.device(),
+            inputs: self.inputs.device(),
             staged: &staged.tokens,
             largest: staged.largest(leaves),
             page_size: self.page_size.tokens() as usize,
@@ -188,28 +156,11 @@ impl Rank {
         self.device.readback(self.readback_bytes)
     }
 
-    /// A step that scores much of a prompt gets more room; later steps keep it.
-    fn with_room(&self, readback: Box<dyn Readback>) -> Result<Box<dyn Readback>, DeviceError> {
-        let scored = &self.step.scored;
-        if scored.is_empty() {
-            return Ok(readback);
-        }
-        let columns = scored
-            .iter()
-            .map(|token| 2 * token.top + token.chosen.len() + 1);
-        let widest = columns.max().unwrap_or(0);
-        let bytes = self.readback_bytes + scored_bytes(scored.len(), widest);
-        if bytes <= readback.bytes() {
-            return Ok(readback);
-        }
-        self.device.readback(bytes.next_power_of_two())
-    }
-
     /// Enqueues one step.
     pub(crate) fn run(
         &mut self,
         plan: &StepPlan,
-        readback: Box<dyn Readback>,
+        mut readback: Box<dyn Readback>,
     ) -> Result<Pending, DeviceLost> {
         self.step.collect(plan, &mut self.tables, self.page_size);
         let bucket = if self.step.only_decodes() {
@@ -225,11 +176,10 @@ impl Rank {
         } else {
             Leaves::Logits
         };
-        let mut readback = self.with_room(readback)?;
         let mut shape = OutcomeShape::of(plan, &self.tables);
         self.copy_pages(&plan.copies)?;
         let staged = self.stage()?;
-        self.update_tables(&staged)?;
+        self.update_tables()?;
         self.compute(&staged, leaves, bucket)?;
         self.sample(&staged, leaves, readback.as_mut(), &mut shape)?;
         readback.seal()?;
@@ -241,10 +191,7 @@ impl Rank {
     }
 
     fn stage(&mut self) -> Result<Staged, DeviceLost> {
-        let step = &self.step;
-        let (packer, extras) = (&mut self.inputs.packer, &mut self.extras.packer);
-        packer.clear();
-        extras.clear();
+        let (step, packer) = (&self.step, self.inputs.pack());
         let tokens = StagedTokens {
             ids: packer.row(&step.ids),
             positions: packer.row(&step.positions),
@@ -260,54 +207,45 @@ impl Rank {
             },
             max_query: step.max_query,
         };
-        let mut triple = |present: bool, arrays: [&[u32]; 3]| {
-            present.then(|| arrays.map(|array| extras.row(array)))
-        };
-        let (pages, counted) = (&step.pages, &step.counted);
-        let pages = triple(
-            !pages.rows.is_empty(),
-            [&pages.rows, &pages.columns, &pages.pages],
-        );
-        let counted = triple(
-            !counted.clear.is_empty(),
-            [&counted.clear, &counted.rows, &counted.tokens],
-        );
         let staged = Staged {
             tokens,
-            sampling: StagedSampling::pack(step, packer, extras),
-            scores: StagedScores::pack(&step.scored, extras),
-            pages,
-            counted,
+            sampling: StagedSampling::pack(&step.sampled, packer),
         };
-        self.inputs.send(self.device.as_ref())?;
-        self.extras.send(self.device.as_ref())?;
+        self.inputs.send()?;
         Ok(staged)
     }
 
-    fn update_tables(&mut self, staged: &Staged) -> Result<(), DeviceLost> {
-        let (kernels, extras) = (self.device.kernels(), self.extras.staging.device());
-        let (rows, columns, vocabulary) = (
-            self.tables.rows,
-            self.tables.columns,
-            self.tables.vocabulary,
-        );
-        if let Some([table_rows, places, pages]) = &staged.pages {
-            kernels.update_pages(UpdatePages {
-                rows: table_rows.view(extras),
-                columns: places.view(extras),
-                pages: pages.view(extras),
-                table: self.tables.pages.view_mut(0, rows, columns, DType::U32),
-            })?;
-        }
-        if let Some([clear, table_rows, tokens]) = &staged.counted {
-            kernels.count_tokens(CountTokens {
-                clear: clear.view(extras),
-                rows: table_rows.view(extras),
-                tokens: tokens.view(extras),
-                counts: self.tables.counts.view_mut(0, rows, vocabulary, DType::U16),
-            })?;
-        }
-        Ok(())
+    fn update_tables(&mut self) -> Result<(), DeviceLost> {
+        let (kernels, extras, step) = (self.device.kernels(), &mut self.extras, &self.step);
+        let Tables {
+            pages: table,
+            counts,
+            rows,
+            columns,
+            vocabulary,
+            ..
+        } = &mut self.tables;
+        let written = step.pages.iter().copied();
+        extras.in_parts(written, |[rows_of, columns_of, pages], _| {
+            Ok(kernels.update_pages(UpdatePages {
+                rows: rows_of,
+                columns: columns_of,
+                pages,
+                table: table.view_mut(0, *rows, *columns, DType::U32),
+            })?)
+        })?;
+        let mut count = |clear: View<'_>, [rows_of, tokens]: [View<'_>; 2]| {
+            Ok(kernels.count_tokens(CountTokens {
+                clear,
+                rows: rows_of,
+                tokens,
+                counts: counts.view_mut(0, *rows, *vocabulary, DType::U16),
+            })?)
+        };
+        let cleared = step.counted.clear.iter().map(|&row| [row]);
+        extras.in_parts(cleared, |[clear], nothing| count(clear, [nothing; 2]))?;
+        let counted = step.counted.tokens.iter().copied();
+        extras.in_parts(counted, |tokens, nothing| count(nothing, tokens))
     }
 
     fn copy_pages(&mut self, copies: &[PageCopy]) -> Result<(), DeviceLost> {
@@ -356,31 +294,17 @@ impl Rank {
             kernels: self.device.kernels(),
             scratch: &self.scratch,
             model,
-            inputs: self.inputs.staging.device(),
-            extras: self.extras.staging.device(),
-            fetched: 0,
+            inputs: self.inputs.device(),
+            extras: &mut self.extras,
         };
+        let mut results = Results::new(readback, shape);
         if leaves == Leaves::Tokens {
-            return sampler.fetch_tokens(tokens.view(), readback, shape);
+            return results.fetch_tokens(tokens.view());
         }
-        let (sampling, tables) = (&staged.sampling, &mut self.tables);
-        sampler.sample((logits, tokens), sampling, tables, readback, shape)?;
-        sampler.score_prompt(hidden.view(), &staged.scores, readback, shape)
+        let (step, tables) = ((&self.step, &staged.sampling), &mut self.tables);
+        sampler.sample((logits, tokens), step, tables, &mut results)?;
+        sampler.score_prompt(hidden.view(), &self.step.scored, &mut results)
     }
-}
-
-/// Gaps between the blocks of a readback.
-const GAPS: usize = 64;
-
-/// Bytes for the tokens of `rows` sampled rows and their scores.
-fn sampled_bytes(rows: usize) -> usize {
-    4 * rows * (2 * MAX_SCORES + 2) + GAPS
-}
-
-/// Bytes for the scores of `tokens` prompt tokens, `columns` numbers each.
-fn scored_bytes(tokens: usize, columns: usize) -> usize {
-    let blocks = tokens.div_ceil(SCORED_AT_ONCE);
-    blocks * (4 * SCORED_AT_ONCE * columns + GAPS)
 }
 
 /// Two ranges of one matrix that do not overlap: one to read, one to write.

@@ -7,8 +7,10 @@ use ops::{
 use tensor::{DType, Scratch, View, ViewMut};
 
 use crate::DeviceLost;
-use crate::inputs::{Packed, Packer, ScoredToken, StepInputs};
+use crate::channel::Channel;
+use crate::inputs::{Packed, Packer, RowEdits, SampledRows, ScoredToken, StepInputs};
 use crate::outcome::{OutcomeShape, ScoredBlock};
+use crate::scores::{ScoreMemory, ScoreShape};
 use crate::tables::Tables;
 
 /// Prompt tokens whose logits are computed at once: bounds the scratch that scoring needs.
@@ -20,37 +22,21 @@ pub(crate) struct StagedSampling {
     positions: Packed,
     params: Packed,
     temperatures: Packed,
-    chosen: Packed,
-    edits: Option<[Packed; 3]>,
-    nothing: Packed,
     count: usize,
     penalised: bool,
-    top: Option<usize>,
 }
 
 impl StagedSampling {
-    pub(crate) fn pack(inputs: &StepInputs, packer: &mut Packer, extras: &mut Packer) -> Self {
-        let sampled = &inputs.sampled;
+    pub(crate) fn pack(sampled: &SampledRows, packer: &mut Packer) -> Self {
         let count = sampled.indices.len();
         let params: Vec<u8> = bytemuck::cast_slice(&sampled.params).to_vec();
-        let edits = &inputs.edits;
         Self {
             table_rows: packer.row(&sampled.table_rows),
             positions: packer.row(&sampled.positions),
             params: packer.matrix(&params, count),
             temperatures: packer.row(&sampled.temperatures),
-            chosen: padded(sampled.chosen.iter().map(Vec::as_slice), extras),
-            edits: (!edits.rows.is_empty()).then(|| {
-                [
-                    extras.row(&edits.rows),
-                    extras.row(&edits.tokens),
-                    extras.row(&edits.values),
-                ]
-            }),
-            nothing: extras.row::<u32>(&[]),
             count,
             penalised: sampled.params.iter().any(SampleParams::penalises),
-            top: sampled.top,
         }
     }
 
@@ -72,25 +58,15 @@ impl StagedSampling {
 }
 
 /// Where a slice of scored prompt tokens was staged.
-pub(crate) struct StagedScores {
+struct StagedScores {
     indices: Packed,
     own: Packed,
     chosen: Packed,
     temperatures: Packed,
-    count: usize,
-    top: usize,
 }
 
 impl StagedScores {
-    /// One slice for every [`SCORED_AT_ONCE`] tokens.
-    pub(crate) fn pack(scored: &[ScoredToken], packer: &mut Packer) -> Vec<Self> {
-        scored
-            .chunks(SCORED_AT_ONCE)
-            .map(|slice| Self::pack_slice(slice, packer))
-            .collect()
-    }
-
-    fn pack_slice(slice: &[ScoredToken], packer: &mut Packer) -> Self {
+    fn pack(slice: &[ScoredToken], packer: &mut Packer) -> Self {
         let count = slice.len();
         let indices: Vec<u32> = slice.iter().map(|scored| scored.index).collect();
         let own: Vec<u32> = slice.iter().map(|scored| scored.token).collect();
@@ -99,10 +75,15 @@ impl StagedScores {
             own: packer.matrix(&own, count),
             chosen: padded(slice.iter().map(|scored| scored.chosen.as_slice()), packer),
             temperatures: packer.row(&vec![1.0f32; count]),
-            count,
-            top: slice.iter().map(|scored| scored.top).max().unwrap_or(0),
         }
     }
+}
+
+/// Tokens that are scored together: they ask for equally much, so that nobody's results are as wide as somebody else's.
+fn slices(scored: &[ScoredToken]) -> impl Iterator<Item = &[ScoredToken]> {
+    let width = |scored: &ScoredToken| (scored.chosen.len(), scored.top);
+    let alike = scored.chunk_by(move |one, next| width(one) == width(next));
+    alike.flat_map(|tokens| tokens.chunks(SCORED_AT_ONCE))
 }
 
 /// Lists of different lengths as one matrix; what is missing is token 0.
@@ -132,47 +113,66 @@ pub(crate) struct Sampler<'a> {
     pub(crate) model: &'a dyn Model,
     /// What every step stages.
     pub(crate) inputs: View<'a>,
-    /// What some steps stage besides.
-    pub(crate) extras: View<'a>,
-    /// Bytes of the readback in use.
-    pub(crate) fetched: usize,
+    /// The way of what some steps need besides.
+    pub(crate) extras: &'a mut Channel,
+}
+
+/// The way of a step's results to the host.
+pub(crate) struct Results<'r> {
+    readback: &'r mut dyn Readback,
+    /// Bytes of it in use.
+    fetched: usize,
+    shape: &'r mut OutcomeShape,
+}
+
+impl<'r> Results<'r> {
+    pub(crate) fn new(readback: &'r mut dyn Readback, shape: &'r mut OutcomeShape) -> Self {
+        Self {
+            readback,
+            fetched: 0,
+            shape,
+        }
+    }
+
+    /// Starts the way of a matrix; tells where it will be.
+    fn fetch(&mut self, from: View<'_>) -> Result<usize, DeviceLost> {
+        let offset = self.fetched;
+        self.readback.fetch(from, offset)?;
+        self.fetched = offset + from.rows() * from.cols() * from.dtype().size();
+        Ok(offset)
+    }
+
+    /// Starts the way of the tokens that were drawn.
+    pub(crate) fn fetch_tokens(&mut self, tokens: View<'_>) -> Result<(), DeviceLost> {
+        self.shape.tokens = self.fetch(tokens)?;
+        Ok(())
+    }
 }
 
 impl Sampler<'_> {
-    /// Starts the way of tokens to the host.
-    pub(crate) fn fetch_tokens(
-        &mut self,
-        tokens: View<'_>,
-        readback: &mut dyn Readback,
-        shape: &mut OutcomeShape,
-    ) -> Result<(), DeviceLost> {
-        shape.tokens = self.fetch(tokens, readback)?;
-        Ok(())
-    }
-
     /// Draws the sampled rows' tokens and starts their way to the host.
     pub(crate) fn sample(
         &mut self,
         (mut logits, mut tokens): (ViewMut<'_>, ViewMut<'_>),
-        sampling: &StagedSampling,
+        (step, sampling): (&StepInputs, &StagedSampling),
         tables: &mut Tables,
-        readback: &mut dyn Readback,
-        shape: &mut OutcomeShape,
+        results: &mut Results<'_>,
     ) -> Result<(), DeviceLost> {
         if sampling.count == 0 {
             return Ok(());
         }
-        let (inputs, extras, vocabulary) = (self.inputs, self.extras, tables.vocabulary);
-        if let Some(edits) = &sampling.edits {
-            let [rows, tokens, values] = edits.each_ref().map(|packed| packed.view(extras));
+        let (kernels, inputs, vocabulary) = (self.kernels, self.inputs, tables.vocabulary);
+        let edits = step.edits.iter().flat_map(RowEdits::each);
+        self.extras.in_parts(edits, |[rows, tokens, bits], _| {
+            let values = bits.cast(0, 1, bits.cols(), DType::F32);
             let logits = logits.reborrow();
-            self.kernels.edit_logits(EditLogits {
+            Ok(kernels.edit_logits(EditLogits {
                 rows,
                 tokens,
                 values,
                 logits,
-            })?;
-        }
+            })?)
+        })?;
         let (params, table_rows) = (
             sampling.params.view(inputs),
             sampling.table_rows.view(inputs),
@@ -195,7 +195,7 @@ impl Sampler<'_> {
         })?;
         if sampling.penalised {
             self.kernels.count_tokens(CountTokens {
-                clear: sampling.nothing.view(extras),
+                clear: self.extras.nothing(),
                 rows: table_rows,
                 tokens: tokens.view(),
                 counts: tables
@@ -203,14 +203,18 @@ impl Sampler<'_> {
                     .view_mut(0, tables.rows, vocabulary, DType::U16),
             })?;
         }
-        self.fetch_tokens(tokens.view(), readback, shape)?;
-        if let Some(top) = sampling.top {
+        results.fetch_tokens(tokens.view())?;
+        if let Some(top) = step.sampled.top {
+            let lists = step.sampled.chosen.iter().map(Vec::as_slice);
+            let chosen = padded(lists, self.extras.pack());
+            self.extras.send()?;
             let targets = Targets {
                 own: tokens.view().cast(0, sampling.count, 1, DType::U32),
-                chosen: sampling.chosen.view(extras),
+                chosen: chosen.view(self.extras.device()),
                 temperatures: sampling.temperatures.view(inputs),
             };
-            shape.sampled = Some(self.score(logits.view(), &targets, top, readback)?);
+            let block = self.score(logits.view(), &targets, top, results)?;
+            results.shape.sampled = Some(block);
         }
         Ok(())
     }
@@ -219,48 +223,49 @@ impl Sampler<'_> {
     pub(crate) fn score_prompt(
         &mut self,
         hidden: View<'_>,
-        slices: &[StagedScores],
-        readback: &mut dyn Readback,
-        shape: &mut OutcomeShape,
+        scored: &[ScoredToken],
+        results: &mut Results<'_>,
     ) -> Result<(), DeviceLost> {
-        let extras = self.extras;
-        for slice in slices {
+        for slice in slices(scored) {
+            let staged = StagedScores::pack(slice, self.extras.pack());
+            self.extras.send()?;
+            let extras = self.extras.device();
             let scope = self.scratch.scope();
             let vocabulary = self.model.spec().vocabulary;
-            let mut logits = scope.matrix(slice.count, vocabulary, DType::F32);
-            let mut rows = scope.matrix(slice.count, hidden.cols(), hidden.dtype());
+            let mut logits = scope.matrix(slice.len(), vocabulary, DType::F32);
+            let mut rows = scope.matrix(slice.len(), hidden.cols(), hidden.dtype());
             self.kernels.gather_rows(GatherRows {
                 x: hidden,
-                indices: slice.indices.view(extras),
+                indices: staged.indices.view(extras),
                 out: rows.reborrow(),
             })?;
             self.model
                 .head(self.kernels, self.scratch, rows.view(), logits.reborrow())?;
             let targets = Targets {
-                own: slice.own.view(extras),
-                chosen: slice.chosen.view(extras),
-                temperatures: slice.temperatures.view(extras),
+                own: staged.own.view(extras),
+                chosen: staged.chosen.view(extras),
+                temperatures: staged.temperatures.view(extras),
             };
-            shape
-                .scored
-                .push(self.score(logits.view(), &targets, slice.top, readback)?);
+            let block = self.score(logits.view(), &targets, slice[0].top, results)?;
+            results.shape.scored.push(block);
         }
         Ok(())
     }
 
     fn score(
-        &mut self,
+        &self,
         logits: View<'_>,
         targets: &Targets<'_>,
         top: usize,
-        readback: &mut dyn Readback,
+        results: &mut Results<'_>,
     ) -> Result<ScoredBlock, DeviceLost> {
-        let rows = logits.rows();
+        let shape = ScoreShape {
+            rows: logits.rows(),
+            chosen: targets.chosen.cols(),
+            top,
+        };
         let scope = self.scratch.scope();
-        let mut own = scope.matrix(rows, 1, DType::F32);
-        let mut chosen = scope.matrix(rows, targets.chosen.cols(), DType::F32);
-        let mut top_tokens = scope.matrix(rows, top, DType::U32);
-        let mut top_log_probs = scope.matrix(rows, top, DType::F32);
+        let mut scores = ScoreMemory::take(&scope, shape);
         let score = |targets_of, log_probs, top| {
             let temperatures = targets.temperatures;
             self.kernels.log_probs(LogProbs {
@@ -272,29 +277,19 @@ impl Sampler<'_> {
             })
         };
         let tops = (top > 0).then(|| TopLogProbs {
-            tokens: top_tokens.reborrow(),
-            log_probs: top_log_probs.reborrow(),
+            tokens: scores.top_tokens.reborrow(),
+            log_probs: scores.top_log_probs.reborrow(),
         });
-        score(targets.own, own.reborrow(), tops)?;
-        if chosen.cols() > 0 {
-            score(targets.chosen, chosen.reborrow(), None)?;
+        score(targets.own, scores.own.reborrow(), tops)?;
+        if shape.chosen > 0 {
+            score(targets.chosen, scores.chosen.reborrow(), None)?;
         }
         Ok(ScoredBlock {
-            rows,
-            own: self.fetch(own.view(), readback)?,
-            chosen: self.fetch(chosen.view(), readback)?,
-            chosen_columns: chosen.cols(),
-            top_tokens: self.fetch(top_tokens.view(), readback)?,
-            top_log_probs: self.fetch(top_log_probs.view(), readback)?,
-            top,
+            shape,
+            own: results.fetch(scores.own.view())?,
+            chosen: results.fetch(scores.chosen.view())?,
+            top_tokens: results.fetch(scores.top_tokens.view())?,
+            top_log_probs: results.fetch(scores.top_log_probs.view())?,
         })
-    }
-
-    fn fetch(&mut self, from: View<'_>, readback: &mut dyn Readback) -> Result<usize, DeviceLost> {
-        let offset = self.fetched;
-        readback.fetch(from, offset)?;
-        self.fetched =
-            (offset + from.rows() * from.cols() * from.dtype().size()).next_multiple_of(8);
-        Ok(offset)
     }
 }

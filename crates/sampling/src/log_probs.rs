@@ -15,6 +15,16 @@ pub struct LogProbRequest {
     pub token_ids: Vec<Token>,
 }
 
+impl LogProbRequest {
+    /// How many numbers are computed for each position: its own, one for each token asked for, and two for each of the
+    /// likeliest.
+    pub fn numbers(&self) -> u32 {
+        let named = u32::try_from(self.token_ids.len()).unwrap_or(u32::MAX);
+        let likeliest = self.top.saturating_mul(2);
+        named.saturating_add(likeliest).saturating_add(1)
+    }
+}
+
 /// The log-probabilities at one position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenLogProbs {

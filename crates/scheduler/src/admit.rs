@@ -42,9 +42,14 @@ impl Scheduler {
                 limit,
             });
         }
-        let id = SequenceId(self.counters.admitted);
+        let sequence = Sequence::new(SequenceId(self.counters.admitted), new, max_new_tokens);
+        let (numbers, limit) = (sequence.numbers_to_begin(), self.config.max_step_scores);
+        if numbers > limit {
+            return Err(Rejected::TooManyScores { numbers, limit });
+        }
+        let id = sequence.id;
         self.counters.admitted += 1;
-        self.queue.push(Sequence::new(id, new, max_new_tokens));
+        self.queue.push(sequence);
         Ok(id)
     }
 

@@ -1,5 +1,7 @@
 //! How much of a step, and of the pages, may be spent.
 
+use std::ops::Range;
+
 use crate::{SchedulerConfig, sequence::Sequence};
 
 /// More than this is never reserved for one sequence's output.
@@ -66,10 +68,11 @@ pub(crate) fn first_reserve(sequence: &Sequence) -> u32 {
     sequence.remaining().min(MOST_RESERVED)
 }
 
-/// Prompt tokens that may still join a step.
+/// Prompt tokens that may still join a step, and numbers of their scores.
 #[derive(Debug)]
 pub(crate) struct PromptBudget {
     left: u32,
+    numbers: u32,
     may_split: bool,
     is_used: bool,
 }
@@ -79,6 +82,7 @@ impl PromptBudget {
     pub(crate) fn new(config: &SchedulerConfig, decoding: u32) -> Self {
         Self {
             left: config.prompt_tokens_beside(decoding),
+            numbers: config.max_step_scores,
             may_split: config.chunk != u32::MAX,
             is_used: false,
         }
@@ -90,16 +94,30 @@ impl PromptBudget {
 
     /// How many of a prompt's `tokens` this step takes; `None` when it must wait. A prompt that
     /// may not be split and is longer than any budget goes alone.
-    pub(crate) fn offer(&self, tokens: u32) -> Option<u32> {
+    fn offer(&self, tokens: u32) -> Option<u32> {
         if self.may_split {
             return (self.left > 0).then(|| tokens.min(self.left));
         }
         (tokens <= self.left || !self.is_used).then_some(tokens)
     }
 
-    pub(crate) fn spend(&mut self, tokens: u32) {
-        self.left = self.left.saturating_sub(tokens);
+    /// Whether a step would take any token of a sequence that is not open yet.
+    pub(crate) fn can_begin(&self, sequence: &Sequence) -> bool {
+        let tokens = self.offer(sequence.history.len() as u32);
+        tokens.is_some() && sequence.numbers_to_begin() <= self.numbers
+    }
+
+    /// The part of a sequence's history from `start` on that the step takes, which is spent then.
+    pub(crate) fn take(&mut self, sequence: &Sequence, start: u32) -> Option<Range<u32>> {
+        let tokens = self.offer(sequence.history.len() as u32 - start)?;
+        let input = sequence.within_numbers(start..start + tokens, self.numbers);
+        if input.is_empty() {
+            return None;
+        }
+        self.left = self.left.saturating_sub(input.len() as u32);
+        self.numbers -= sequence.numbers_of(&input);
         self.is_used = true;
+        Some(input)
     }
 }
 

@@ -15,10 +15,14 @@ pub struct SchedulerConfig {
     pub max_rows: u32,
     /// Tokens the model can attend to.
     pub context_length: u32,
-    /// Most prompt tokens of one step; a longer prompt is split. `u32::MAX` never splits.
+    /// Most prompt tokens of one step; a longer prompt is split. `u32::MAX` splits none
+    /// but for `max_step_scores`.
     pub chunk: u32,
     /// Prompt tokens after which no further prompt joins a step.
     pub max_prefill_tokens: u32,
+    /// Numbers that one step may compute as scores of prompt tokens: each token takes
+    /// [`LogProbRequest::numbers`](sampling::LogProbRequest::numbers). Prompts are split to keep to it, whatever `chunk` says.
+    pub max_step_scores: u32,
     /// Steps that may be in flight.
     pub run_ahead: u32,
     /// Multiplies the share of a sequence's remaining output that admission reserves.

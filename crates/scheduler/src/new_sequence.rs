@@ -71,4 +71,12 @@ pub enum Rejected {
         /// Tokens one sequence may have.
         limit: u32,
     },
+    /// No step has room for the scores of even one of its prompt tokens.
+    #[error("the scores of a prompt token are {numbers} numbers, the limit is {limit}")]
+    TooManyScores {
+        /// Numbers for one token.
+        numbers: u32,
+        /// Numbers a step may compute.
+        limit: u32,
+    },
 }

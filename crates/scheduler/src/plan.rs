@@ -117,8 +117,7 @@ impl Scheduler {
             if self.shares_a_prefix_in_progress(sequence) {
                 continue;
             }
-            let left = sequence.history.len() as u32;
-            if budget.offer(left).is_none() {
+            if !budget.can_begin(sequence) {
                 break;
             }
             let Some(opened) = self.open(id, reserved) else {
@@ -230,12 +229,10 @@ fn plan_chunk(running: &mut Running, budget: &mut PromptBudget, draft: &mut Draf
     let history = Arc::clone(&running.sequence.history);
     let len = history.len() as u32;
     let start = running.planned;
-    let Some(tokens) = budget.offer(len - start) else {
+    let Some(range) = budget.take(&running.sequence, start) else {
         return;
     };
-    budget.spend(tokens);
-    draft.prompt_tokens += tokens;
-    let range = start..start + tokens;
+    draft.prompt_tokens += range.len() as u32;
     let is_last = range.end == len;
     let samples = is_last && running.sequence.remaining() > 0;
     draft.rows.push(RowPlan {

@@ -79,6 +79,38 @@ impl Sequence {
         start..end.max(start)
     }
 
+    /// Numbers of the scores of one prompt token.
+    fn numbers(&self) -> u32 {
+        let wanted = self.new.log_probs.as_ref();
+        wanted.map_or(1, |wanted| wanted.numbers())
+    }
+
+    /// How many numbers a step must still be able to compute so that it takes at least one input token, whichever.
+    pub(crate) fn numbers_to_begin(&self) -> u32 {
+        if self.scored < self.prompt_len() {
+            self.numbers()
+        } else {
+            0
+        }
+    }
+
+    /// Numbers of all scores with the input tokens at `input`.
+    pub(crate) fn numbers_of(&self, input: &Range<u32>) -> u32 {
+        let scored = self.scored_by(input).len() as u32;
+        scored.saturating_mul(self.numbers())
+    }
+
+    /// As much of `input` as needs no more than `numbers` numbers for its scores.
+    pub(crate) fn within_numbers(&self, input: Range<u32>, numbers: u32) -> Range<u32> {
+        let scored = self.scored_by(&input);
+        let most = numbers / self.numbers();
+        if scored.len() as u32 <= most {
+            return input;
+        }
+        // a token is scored with the input token before it
+        input.start..scored.start + most - 1
+    }
+
     /// A copy of the tokens at `range` of prompt and outputs.
     pub(crate) fn tokens(&self, range: Range<usize>) -> Vec<Token> {
         let prompt = &self.new.prompt;

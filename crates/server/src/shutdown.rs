@@ -97,7 +97,11 @@ pub(crate) async fn supervise(
         state.engine.idle().await;
     };
     tokio::select! {
-        () = answered => Ok(Stopped::Drained),
+        () = answered => if state.engine.is_healthy() {
+            Ok(Stopped::Drained)
+        } else {
+            Err(ServerError::EngineLost)
+        },
         () = requests.reached(2) => {
             let open = state.admission.inside();
             tracing::warn!("Exiting at once; requests that are cut off: {open}.");

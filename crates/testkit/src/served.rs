@@ -70,6 +70,7 @@ impl Served {
             context_length: CONTEXT as u32,
             chunk: serving.chunk,
             max_prefill_tokens: serving.chunk,
+            max_step_scores: 1 << 20,
             run_ahead: 1,
             conservativeness: 0.0,
             order: Order::Arrival,
@@ -82,6 +83,7 @@ impl Served {
             pages: scheduler.pages as usize,
             page_size: page_size as usize,
             max_sequence_tokens: CONTEXT,
+            max_step_scores: scheduler.max_step_scores as usize,
             run_ahead: 1,
             kv_dtype: device.info().kv,
         };

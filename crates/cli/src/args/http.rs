@@ -20,7 +20,8 @@ const WARM: &str = "one warm-up request is always enough: nothing is compiled";
 const NO_HOOK: &str = "custom logit processors are Python code, which is never run";
 const NOT_RETURNED: &str = "hidden states and routing are not returned by this version";
 const NO_WATERMARK: &str = "output is not watermarked";
-const NO_WATCHDOG: &str = "a lost device ends the process at once; nothing is polled";
+const ONE_WATCHDOG: &str =
+    "a device that hangs ends the server after --watchdog-timeout; nothing is told before";
 
 pub(super) const ENTRIES: &[Entry] = &[
     honoured(FlagSpec::text("host", "Address to listen on.").default(Preset::Text("127.0.0.1"))),
@@ -227,9 +228,12 @@ pub(super) const ENTRIES: &[Entry] = &[
     idle(NOT_RETURNED, FlagSpec::switch("enable-mis", "")),
     idle(NO_WATERMARK, FlagSpec::switch("enable-watermark", "")),
     idle(NO_WATERMARK, FlagSpec::text("watermark-config", "")),
-    idle(
-        NO_WATCHDOG,
-        FlagSpec::float("watchdog-timeout", "").default(Preset::Float(300.0)),
+    honoured(
+        FlagSpec::float(
+            "watchdog-timeout",
+            "Seconds that a step may take before the device counts as lost and the server ends; 0 waits for ever.",
+        )
+        .default(Preset::Float(300.0)),
     ),
-    idle(NO_WATCHDOG, FlagSpec::float("soft-watchdog-timeout", "")),
+    idle(ONE_WATCHDOG, FlagSpec::float("soft-watchdog-timeout", "")),
 ];

@@ -23,7 +23,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     )),
     honoured(FlagSpec::integer(
         "chunked-prefill-size",
-        "Most prompt tokens of a step; -1 never splits a prompt. 512 on a CPU and by memory on a GPU when not given.",
+        "Most prompt tokens of a step; -1 splits a prompt for its log-probabilities only. 512 on a CPU and by memory on a GPU when not given.",
     )),
     honoured(
         FlagSpec::count(

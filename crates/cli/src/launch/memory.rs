@@ -23,7 +23,7 @@ pub(crate) struct Budget {
     pub(crate) weights: usize,
     /// Bytes of weights that are kept a second time, folded.
     pub(crate) folded: usize,
-    /// Bytes of work space and tables.
+    /// Bytes of work space, tables, and what inputs and results pass through.
     pub(crate) work: usize,
     /// Bytes of keys and values for one token.
     pub(crate) token: usize,

@@ -4,6 +4,7 @@ mod graphs;
 mod on_device;
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use engine::EngineConfig;
 use executor::ExecutorConfig;
@@ -19,6 +20,8 @@ const PAGE_SIZE: i64 = 16;
 const GPU_PAGE_SIZE: i64 = 64;
 const LARGEST_PAGE: i64 = 1024;
 const LARGEST_STEP: i64 = 1 << 24;
+/// Scores of prompt tokens that a step brings back at most: 8192 tokens with the 63 likeliest each, in 4 MiB.
+const STEP_SCORES: u32 = 1 << 20;
 const LOAD_FORMATS: &[&str] = &["auto", "safetensors", "gguf", "dummy"];
 
 /// Resolves every setting, or says which one cannot be.
@@ -48,6 +51,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         context_length,
         chunk,
         max_prefill_tokens,
+        max_step_scores: STEP_SCORES,
         run_ahead,
         conservativeness: resolver.conservativeness()?,
         order: resolver.order(),
@@ -69,6 +73,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
             as usize,
         largest_graph: graphs.iter().copied().max().unwrap_or(0),
         random_seed: resolver.random_seed(),
+        watchdog: resolver.watchdog()?,
         // known once the model is loaded
         floor: None,
         scheduler,
@@ -92,6 +97,7 @@ fn executor_config(scheduler: &SchedulerConfig, here: &Circumstances<'_>) -> Exe
         pages: scheduler.pages as usize,
         page_size: scheduler.page_size.tokens() as usize,
         max_sequence_tokens: scheduler.max_sequence_tokens() as usize,
+        max_step_scores: scheduler.max_step_scores as usize,
         run_ahead: scheduler.run_ahead as usize,
         kv_dtype: here.device.kv,
     }
@@ -224,6 +230,26 @@ impl Resolver<'_> {
         let queued = at_least_one("--max-queued-requests", given)?;
         self.note("max_queued_requests", queued, "given");
         Ok(queued as usize)
+    }
+
+    /// How long a step may take; zero is for ever.
+    fn watchdog(&mut self) -> Result<Option<Duration>, ConfigError> {
+        let flag = "watchdog-timeout";
+        let seconds = self.parsed.float(flag).unwrap_or(0.0);
+        let patience = Duration::try_from_secs_f64(seconds).map_err(|_| {
+            out_of_range(
+                "--watchdog-timeout",
+                seconds,
+                "a number of seconds from 0 on",
+            )
+        })?;
+        let why = if self.parsed.given(flag) {
+            "given"
+        } else {
+            "default"
+        };
+        self.note("watchdog_timeout", format!("{seconds:?}"), why);
+        Ok((!patience.is_zero()).then_some(patience))
     }
 
     fn conservativeness(&mut self) -> Result<f64, ConfigError> {

@@ -33,6 +33,7 @@ pub(crate) struct Device {
     pages: u32,
     max_rows: u32,
     max_step_tokens: u32,
+    max_step_scores: u32,
     slots: BTreeMap<u32, Written>,
     rows: BTreeMap<Row, DeviceRow>,
     next_step: StepId,
@@ -56,6 +57,7 @@ impl Device {
             pages: config.pages,
             max_rows: config.max_rows,
             max_step_tokens: config.max_step_tokens(),
+            max_step_scores: config.max_step_scores,
             slots: BTreeMap::new(),
             rows: BTreeMap::new(),
             next_step: StepId(0),
@@ -86,6 +88,8 @@ impl Device {
                 self.slots.insert(to, written);
             }
         }
+        let numbers = plan.rows.iter().map(|row| self.numbers(row));
+        assert!(numbers.sum::<u32>() <= self.max_step_scores);
         let mut touched = BTreeSet::new();
         let mut seen = BTreeSet::new();
         for row in &plan.rows {
@@ -113,6 +117,12 @@ impl Device {
             self.rows.insert(open.row, row).is_none(),
             "only closed rows are opened"
         );
+    }
+
+    /// Numbers that the scores of a row's prompt tokens are.
+    fn numbers(&self, plan: &RowPlan) -> u32 {
+        let wanted = self.rows[&plan.row].open.log_probs.as_ref();
+        plan.scored.len() as u32 * wanted.map_or(0, |wanted| wanted.numbers())
     }
 
     /// Stores the row's input tokens in its pages.

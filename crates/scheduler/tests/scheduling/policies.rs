@@ -203,6 +203,57 @@ fn a_prompt_is_scored_once_and_only_from_where_it_was_asked() {
     );
 }
 
+/// A sequence whose prompt is scored from `start` on, with the likeliest token of each position: three numbers a token.
+fn scored(number: u32, len: u32, start: u32) -> NewSequence {
+    let wanted = LogProbRequest {
+        start: Some(start),
+        top: 1,
+        ..LogProbRequest::default()
+    };
+    NewSequence {
+        log_probs: Some(Arc::new(wanted)),
+        ..sequence(prompt(number, len), 1)
+    }
+}
+
+#[test]
+fn a_prompt_is_split_where_a_step_has_no_room_for_more_of_its_scores() {
+    for chunk in [100, u32::MAX] {
+        let mut served = Served::new(SchedulerConfig {
+            chunk,
+            max_step_scores: 62,
+            ..config()
+        });
+        served.admit(scored(1, 51, 9));
+        served.admit(sequence(prompt(2, 30), 1));
+        // tokens 10 to 29 are scored with 9 to 28; those of the other prompt need no scores
+        let expected = [(1, 0, 29, false), (2, 0, 30, true)];
+        assert_eq!(shape(&served.step().0), expected, "{chunk}");
+        // two numbers are left, and a token takes three: the next scored prompt waits, and nobody passes it
+        served.admit(scored(3, 20, 0));
+        served.admit(sequence(prompt(4, 5), 1));
+        assert_eq!(shape(&served.step().0), [(1, 29, 20, false)], "{chunk}");
+        let expected = [(1, 49, 2, true), (2, 0, 20, true), (3, 0, 5, true)];
+        assert_eq!(shape(&served.step().0), expected, "{chunk}");
+    }
+}
+
+#[test]
+fn what_no_step_has_room_to_score_is_refused_with_both_numbers() {
+    let mut served = Served::new(SchedulerConfig {
+        max_step_scores: 2,
+        ..config()
+    });
+    let refused = served.scheduler.admit(scored(1, 50, 9)).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the scores of a prompt token are 3 numbers, the limit is 2"
+    );
+    // nothing of the prompt is scored here
+    served.admit(scored(1, 50, 49));
+    assert_eq!(shape(&served.step().0), [(1, 0, 50, true)]);
+}
+
 #[test]
 fn waiting_sequences_leave_in_the_order_of_the_policy() {
     let order_of = |order| {

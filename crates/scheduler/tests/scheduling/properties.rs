@@ -147,6 +147,7 @@ impl World {
         let starts = [None, None, Some(0), Some(random.below(len) as u32)];
         let wanted = LogProbRequest {
             start: random.pick(&starts),
+            top: random.below(2) as u32,
             ..LogProbRequest::default()
         };
         NewSequence {
@@ -296,6 +297,7 @@ fn any_config(random: &mut Random, run_ahead: u32) -> SchedulerConfig {
         context_length: 4096,
         chunk: random.pick(&[1, 5, 16, 64, u32::MAX]),
         max_prefill_tokens: random.pick(&[8, 32, 128]),
+        max_step_scores: random.pick(&[3, 20, u32::MAX]),
         run_ahead,
         conservativeness: random.pick(&[0.0, 0.0, 0.3, 1.0]),
         order: random.pick(&[

@@ -19,6 +19,7 @@ pub(crate) fn config() -> SchedulerConfig {
         context_length: 1000,
         chunk: 256,
         max_prefill_tokens: 1000,
+        max_step_scores: 1 << 20,
         run_ahead: 2,
         conservativeness: 1.0,
         order: Order::Arrival,

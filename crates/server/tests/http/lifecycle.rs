@@ -1,6 +1,7 @@
 //! Clients that leave, servers that stop, devices that break.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use testkit::fake_executor::FakeExecutor;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::harness::{Setup, TestServer, start, start_gated};
+use crate::harness::{Gate, Setup, TestServer, start, start_gated};
 
 /// Waits until nothing is left of any request.
 async fn nothing_left(server: &TestServer) {
@@ -178,6 +179,32 @@ async fn a_lost_device_breaks_its_requests_and_ends_the_server() {
     }
     let ended = server.serving.await.unwrap();
     assert!(matches!(ended, Err(ServerError::EngineLost)), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_device_that_hangs_ends_the_server_as_a_lost_one_does() {
+    for is_draining in [false, true] {
+        let (gate, model) = Gate::new();
+        let setup = Setup::with(|setup| {
+            setup.executor = FakeExecutor::new(model);
+            setup.engine.watchdog = Some(Duration::from_millis(200));
+        });
+        let server = setup.start().await;
+        let (client, stopper) = (server.client(), server.stopper);
+        let body = json!({"text": "x", "stream": true});
+        let mut events = client.stream("/generate", &body).await;
+        if is_draining {
+            stopper.stop();
+        }
+        let error = events.next().await.unwrap();
+        assert!(error.contains("no step has come back for 200ms"), "{error}");
+        while let Some(health) = health_of(server.address).await {
+            assert!(health.starts_with("HTTP/1.1 503"), "{health}");
+        }
+        let ended = server.serving.await.unwrap();
+        assert!(matches!(ended, Err(ServerError::EngineLost)), "{ended:?}");
+        drop(gate);
+    }
 }
 
 #[tokio::test]

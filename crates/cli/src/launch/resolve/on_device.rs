@@ -1,5 +1,6 @@
 //! Settings that depend on the device: its number types, its memory, its speed.
 
+use executor::transfer_bytes;
 use models::Quantisation;
 use scheduler::SchedulerConfig;
 use tensor::DType;
@@ -103,7 +104,8 @@ impl Resolver<'_> {
     pub(super) fn chunk(&mut self) -> Result<u32, ConfigError> {
         let (tokens, why) = match self.given("--chunked-prefill-size") {
             Some(-1) => {
-                self.note("chunked_prefill_size", -1, "given: prompts are never split");
+                let why = "given: prompts are split for their log-probabilities only";
+                self.note("chunked_prefill_size", -1, why);
                 return Ok(u32::MAX);
             }
             Some(given) => (given, "given".to_owned()),
@@ -205,7 +207,8 @@ impl Resolver<'_> {
             },
             here,
         );
-        let work = (here.scratch)(&executor) + tables(here.spec, &executor);
+        let work =
+            (here.scratch)(&executor) + tables(here.spec, &executor) + transfer_bytes(&executor);
         let needs = Needs {
             weights: here.weights,
             work,

@@ -1,11 +1,14 @@
 //! Resolution by table.
 
+use std::time::Duration;
+
 use models::{ModelSpec, Quantisation, spec_from_config};
 use ops::DeviceInfo;
 use tensor::DType;
 
 use super::*;
 use crate::args::ServerCommand;
+use crate::launch::memory::tables;
 use crate::launch::{Folding, estimate_scratch};
 
 const SERVE: ServerCommand = ServerCommand {
@@ -96,6 +99,7 @@ fn every_setting_has_a_default_on_a_cpu() {
         ("dtype", "float32"),
         ("mem_fraction_static", "0.8"),
         ("random_seed", "7"),
+        ("watchdog_timeout", "300.0"),
     ] {
         assert_eq!(value(&launch, name), expected, "{name}");
     }
@@ -110,6 +114,31 @@ fn every_setting_has_a_default_on_a_cpu() {
         (4096, 64)
     );
     assert_eq!(launch.executor.max_sequence_tokens, 8191);
+}
+
+#[test]
+fn a_step_has_five_minutes_unless_it_is_given_more_or_for_ever() {
+    for (line, expected) in [
+        ("", Some(Duration::from_mins(5))),
+        ("--watchdog-timeout 0.5", Some(Duration::from_millis(500))),
+        ("--watchdog-timeout 0", None),
+    ] {
+        assert_eq!(launch(line).unwrap().engine.watchdog, expected, "{line}");
+    }
+}
+
+#[test]
+fn what_inputs_and_results_pass_through_is_counted_as_work_space() {
+    let launch = launch("--max-running-requests 256").unwrap();
+    let (spec, executor) = (spec(), &launch.executor);
+    let others = estimate_scratch(&spec, executor) + tables(&spec, executor);
+    // three readbacks with a million scores of prompts and 1538 numbers of each row
+    let readbacks = 3 * 4 * ((1 << 20) + 256 * 1538);
+    let counted = launch.budget.work - others;
+    assert!(
+        (readbacks..readbacks + (1 << 20)).contains(&counted),
+        "{counted}"
+    );
 }
 
 #[test]
@@ -131,6 +160,7 @@ fn given_values_are_taken_and_named_so() {
         ("--disable-overlap-schedule", "run_ahead", "1"),
         ("--disable-radix-cache", "radix_cache", "off"),
         ("--random-seed 42", "random_seed", "42"),
+        ("--watchdog-timeout 7.5", "watchdog_timeout", "7.5"),
         ("--decode-log-interval 1", "decode_log_interval", "1"),
     ];
     for (line, name, expected) in cases {

@@ -180,6 +180,7 @@ fn engine_config() -> EngineConfig {
             context_length: 512,
             chunk: 64,
             max_prefill_tokens: 128,
+            max_step_scores: 1 << 20,
             run_ahead,
             conservativeness: 1.0,
             order: Order::Arrival,
@@ -194,6 +195,7 @@ fn engine_config() -> EngineConfig {
         decode_log_interval: 40,
         largest_graph: 0,
         random_seed: 1,
+        watchdog: None,
         floor: None,
     }
 }
