@@ -7,8 +7,10 @@ out=${OUT:-/tmp/peregrine-gpu}
 logs=$(mktemp -d)
 mkdir -p "$out"
 
+# CUDA's libraries as Python packages bring them, or as a toolkit does
+packages=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 libraries=()
-for folder in /opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib /usr/local/cuda*/lib64 /usr/local/nvidia/lib*; do
+for folder in "$packages"/nvidia/*/lib /usr/local/cuda*/lib64 /usr/local/nvidia/lib*; do
   [ -d "$folder" ] && libraries+=(--libraries "$folder")
 done
 

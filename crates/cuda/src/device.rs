@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cudarc::driver::sys;
-use ops::op::{CountTokens, ResolveTokens, UpdatePages};
+use ops::op::{CopyPages, CountTokens, ResolveTokens, UpdatePages};
 use ops::{
     AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, Form, GatedActivation,
     GatedLinear, GatherRows, Graph, HostValues, HostWeight, InventedWeight, Kernels, LateLinear,
@@ -418,7 +418,7 @@ macro_rules! launched {
 impl Kernels for CudaDevice {
     launched!(
         resolve_tokens: ResolveTokens => launch_resolve_tokens, update_pages: UpdatePages => launch_update_pages,
-        count_tokens: CountTokens => launch_count_tokens, rms_norm: RmsNorm => launch_rms_norm,
+        copy_pages: CopyPages => launch_copy_pages, count_tokens: CountTokens => launch_count_tokens, rms_norm: RmsNorm => launch_rms_norm,
         add_rms_norm: AddRmsNorm => launch_add_rms_norm, rope_store_kv: RopeStoreKv => launch_rope_store_kv,
         attend: Attend => launch_attend, gated_activation: GatedActivation => launch_gated_activation,
         edit_logits: EditLogits => launch_edit_logits, penalise: Penalise => launch_penalise,

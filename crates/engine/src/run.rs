@@ -85,6 +85,8 @@ pub fn start(
             tracing::error!("the engine thread panicked; serving state cannot be trusted any more");
             std::process::abort()
         });
+        // Whoever hears of the end finds that nobody takes commands any more.
+        drop(inbox);
         // Who started the engine may have let go of its thread.
         let _ = end.send(result);
     };

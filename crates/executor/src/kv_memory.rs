@@ -31,27 +31,27 @@ impl KvMemory {
         })
     }
 
-    /// Keys and values of every layer, keys first.
-    pub(crate) fn matrices(&mut self) -> Vec<ViewMut<'_>> {
-        let (count, width) = (2 * self.layers, self.heads.kv_width());
-        let mut rest = self
-            .buffer
-            .view_mut(0, count * self.slots, width, self.dtype);
-        let mut matrices = Vec::with_capacity(count);
-        for _ in 0..count {
-            let (first, others) = rest.split_rows(self.slots);
-            matrices.push(first);
-            rest = others;
-        }
-        matrices
+    /// Matrices of as many slots each: keys and values of every layer, keys first.
+    pub(crate) fn planes(&self) -> usize {
+        2 * self.layers
+    }
+
+    /// All planes, one after the other.
+    pub(crate) fn view_mut(&mut self) -> ViewMut<'_> {
+        let (slots, width) = (self.planes() * self.slots, self.heads.kv_width());
+        self.buffer.view_mut(0, slots, width, self.dtype)
     }
 
     /// One cache a layer.
     pub(crate) fn caches(&mut self) -> Vec<KvCache<'_>> {
-        let mut matrices = self.matrices().into_iter();
-        let mut caches = Vec::with_capacity(matrices.len() / 2);
-        while let (Some(keys), Some(values)) = (matrices.next(), matrices.next()) {
+        let (layers, slots) = (self.layers, self.slots);
+        let mut rest = self.view_mut();
+        let mut caches = Vec::with_capacity(layers);
+        for _ in 0..layers {
+            let (keys, others) = rest.split_rows(slots);
+            let (values, others) = others.split_rows(slots);
             caches.push(KvCache::new(keys, values));
+            rest = others;
         }
         caches
     }

@@ -1,7 +1,8 @@
-use ops::op::{CountTokens, UpdatePages};
+use kv::Page;
+use ops::op::{CopyPages, CountTokens, UpdatePages};
 use ops::{Device, DeviceError, OpError, Readback};
 use scheduler::{PageCopy, PageSize, StepPlan};
-use tensor::{DType, Scratch, View, ViewMut};
+use tensor::{DType, Scratch, View};
 
 use crate::channel::Channel;
 use crate::compute::{Compute, StagedTokens, StepMemory, StepShape};
@@ -249,16 +250,22 @@ impl Rank {
     }
 
     fn copy_pages(&mut self, copies: &[PageCopy]) -> Result<(), DeviceLost> {
-        let size = self.page_size.tokens() as usize;
-        for copy in copies {
-            let tokens = copy.tokens as usize;
-            let (from, to) = (copy.from.index() * size, copy.to.index() * size);
-            for matrix in self.kv.matrices() {
-                let (source, destination) = two_row_ranges(matrix, from, to, tokens);
-                self.device.copy(source, destination)?;
-            }
-        }
-        Ok(())
+        let (kernels, size) = (self.device.kernels(), self.page_size.tokens());
+        let slot = |page: Page| page.index() as u32 * size;
+        let entries = copies
+            .iter()
+            .map(|copy| [slot(copy.from), slot(copy.to), copy.tokens]);
+        let memory = &mut self.kv;
+        self.extras.in_parts(entries, |[from, to, tokens], _| {
+            let planes = memory.planes();
+            Ok(kernels.copy_pages(CopyPages {
+                from,
+                to,
+                tokens,
+                planes,
+                memory: memory.view_mut(),
+            })?)
+        })
     }
 
     /// From staged inputs to what the step leaves: by replaying the graph of `bucket` rows, or kernel by kernel.
@@ -304,27 +311,5 @@ impl Rank {
         let (step, tables) = ((&self.step, &staged.sampling), &mut self.tables);
         sampler.sample((logits, tokens), step, tables, &mut results)?;
         sampler.score_prompt(hidden.view(), &self.step.scored, &mut results)
-    }
-}
-
-/// Two ranges of one matrix that do not overlap: one to read, one to write.
-fn two_row_ranges(
-    matrix: ViewMut<'_>,
-    from: usize,
-    to: usize,
-    rows: usize,
-) -> (View<'_>, ViewMut<'_>) {
-    if from < to {
-        let (upper, lower) = matrix.split_rows(to);
-        (
-            upper.into_view().row_range(from..from + rows),
-            lower.row_range(0..rows),
-        )
-    } else {
-        let (upper, lower) = matrix.split_rows(from);
-        (
-            lower.into_view().row_range(0..rows),
-            upper.row_range(to..to + rows),
-        )
     }
 }

@@ -27,10 +27,11 @@ pub use device::{
 pub use dry_run::DryRun;
 pub use error::{DeviceError, OpError};
 pub use op::{
-    Activation, AddRmsNorm, Attend, CountTokens, Draw, EditLogits, Embed, Form, GatedActivation,
-    GatedLinear, GatherRows, HeadNorm, Inputs, LateLinear, LateNorm, Linear, LinearAddNorm,
-    LinearLargest, LogProbs, NormState, PackedLinear, Penalise, ResolveTokens, RmsNorm, Rope,
-    RopeAttend, RopeStoreKv, Sample, SampleParams, StoreKv, TopLogProbs, UpdatePages,
+    Activation, AddRmsNorm, Attend, CopyPages, CountTokens, Draw, EditLogits, Embed, Form,
+    GatedActivation, GatedLinear, GatherRows, HeadNorm, Inputs, LateLinear, LateNorm, Linear,
+    LinearAddNorm, LinearLargest, LogProbs, NormState, PackedLinear, Penalise, ResolveTokens,
+    RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, SampleParams, StoreKv, TopLogProbs,
+    UpdatePages,
 };
 pub use reference::ReferenceDevice;
 pub use weight::{AffineRows, Float8Rows, HostValues, HostWeight, Weight, WeightFormat};
@@ -44,6 +45,8 @@ pub trait Kernels {
     fn resolve_tokens(&self, op: ResolveTokens<'_>) -> Result<(), OpError>;
     /// See [`UpdatePages`].
     fn update_pages(&self, op: UpdatePages<'_>) -> Result<(), OpError>;
+    /// See [`CopyPages`].
+    fn copy_pages(&self, op: CopyPages<'_>) -> Result<(), OpError>;
     /// See [`CountTokens`].
     fn count_tokens(&self, op: CountTokens<'_>) -> Result<(), OpError>;
     /// See [`Embed`].

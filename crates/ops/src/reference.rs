@@ -3,7 +3,7 @@
 use tensor::{Buffer, DType, View, ViewMut};
 
 use crate::host::{HostReadback, HostStaging, copy_rows, host_values};
-use crate::op::{CountTokens, ResolveTokens, UpdatePages};
+use crate::op::{CopyPages, CountTokens, ResolveTokens, UpdatePages};
 use crate::{
     AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, GatedActivation,
     GatherRows, HostWeight, Kernels, Linear, LogProbs, OpError, Penalise, Readback, RmsNorm, Rope,
@@ -57,7 +57,7 @@ macro_rules! by_reference {
 
 impl Kernels for ReferenceDevice {
     by_reference!(
-        resolve_tokens: ResolveTokens, update_pages: UpdatePages, count_tokens: CountTokens, rms_norm: RmsNorm,
+        resolve_tokens: ResolveTokens, update_pages: UpdatePages, copy_pages: CopyPages, count_tokens: CountTokens, rms_norm: RmsNorm,
         add_rms_norm: AddRmsNorm, rope: Rope, store_kv: StoreKv, attend: Attend, gated_activation: GatedActivation,
         gather_rows: GatherRows, edit_logits: EditLogits, penalise: Penalise, sample: Sample, log_probs: LogProbs,
     );

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ops::op::{CountTokens, ResolveTokens, UpdatePages};
+use ops::op::{CopyPages, CountTokens, ResolveTokens, UpdatePages};
 use ops::{
     AddRmsNorm, Attend, Device, EditLogits, Embed, Form, GatedActivation, GatedLinear, GatherRows,
     Graph, Kernels, LateLinear, Linear, LinearAddNorm, LinearLargest, LogProbs, NormState, OpError,
@@ -100,6 +100,7 @@ impl<D: Device> Kernels for Recorded<D> {
     remembered!(
         resolve_tokens: ResolveTokens => out;
         update_pages: UpdatePages => table;
+        copy_pages: CopyPages => memory;
         count_tokens: CountTokens => counts;
         embed: Embed => out;
         linear: Linear => out;

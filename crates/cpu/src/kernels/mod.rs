@@ -17,10 +17,10 @@ mod tables;
 use std::cell::RefCell;
 
 use ops::{
-    AddRmsNorm, Attend, CountTokens, DeviceError, EditLogits, Embed, Form, GatedActivation,
-    GatedLinear, GatherRows, HostWeight, Kernels, LateLinear, Linear, LinearAddNorm, LinearLargest,
-    LogProbs, NormState, OpError, PackedLinear, Penalise, ResolveTokens, RmsNorm, Rope, RopeAttend,
-    RopeStoreKv, Sample, StoreKv, UpdatePages, Weight,
+    AddRmsNorm, Attend, CopyPages, CountTokens, DeviceError, EditLogits, Embed, Form,
+    GatedActivation, GatedLinear, GatherRows, HostWeight, Kernels, LateLinear, Linear,
+    LinearAddNorm, LinearLargest, LogProbs, NormState, OpError, PackedLinear, Penalise,
+    ResolveTokens, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, StoreKv, UpdatePages, Weight,
 };
 use tensor::DType;
 
@@ -152,6 +152,7 @@ impl Kernels for CpuKernels {
     forward_all!(
         resolve_tokens: ResolveTokens => tables,
         update_pages: UpdatePages => tables,
+        copy_pages: CopyPages => tables,
         count_tokens: CountTokens => tables,
         gather_rows: GatherRows => gather_rows,
         edit_logits: EditLogits => logits,

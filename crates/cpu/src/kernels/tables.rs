@@ -1,6 +1,6 @@
 //! Small tables that the step keeps on the device: the definitions are as fast as they need to be.
 
-use ops::{CountTokens, ResolveTokens, UpdatePages};
+use ops::{CopyPages, CountTokens, ResolveTokens, UpdatePages};
 
 use super::CpuKernels;
 
@@ -9,6 +9,10 @@ pub(super) fn resolve_tokens(_: &CpuKernels, op: ResolveTokens<'_>) {
 }
 
 pub(super) fn update_pages(_: &CpuKernels, op: UpdatePages<'_>) {
+    op.reference();
+}
+
+pub(super) fn copy_pages(_: &CpuKernels, op: CopyPages<'_>) {
     op.reference();
 }
 

@@ -8,6 +8,7 @@ mod logits;
 mod norm;
 mod open;
 mod packed;
+mod pages;
 mod rope;
 pub(crate) mod sample;
 
@@ -28,6 +29,7 @@ pub(crate) struct Functions {
     pub(crate) rope_store_kv: Function,
     pub(crate) resolve_tokens: Function,
     pub(crate) update_pages: Function,
+    pub(crate) copy_pages: Function,
     pub(crate) clear_counts: Function,
     pub(crate) count_tokens: Function,
     pub(crate) gather_rows: Function,
@@ -55,6 +57,7 @@ impl Functions {
             rope_store_kv: modules.find("rope_store_kv")?,
             resolve_tokens: modules.find("resolve_tokens")?,
             update_pages: modules.find("update_pages")?,
+            copy_pages: modules.find("copy_pages")?,
             clear_counts: modules.find("clear_counts")?,
             count_tokens: modules.find("count_tokens")?,
             gather_rows: modules.find("gather_rows")?,

@@ -1,6 +1,7 @@
 //! One file per op: what it means, what shapes it takes, and its reference.
 
 mod attend;
+mod copy_pages;
 mod embed;
 mod gated_activation;
 mod gather_rows;
@@ -18,6 +19,7 @@ mod store_kv;
 mod tables;
 
 pub use attend::Attend;
+pub use copy_pages::CopyPages;
 pub use embed::Embed;
 pub use gated_activation::{Activation, GatedActivation};
 pub use gather_rows::GatherRows;

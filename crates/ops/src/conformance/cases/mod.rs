@@ -35,6 +35,7 @@ pub(super) fn all(bench: &mut Bench<'_>) {
     sampling::log_probs(bench);
     tables::resolve_tokens(bench);
     tables::update_pages(bench);
+    tables::copy_pages(bench);
     tables::count_tokens(bench);
 }
 

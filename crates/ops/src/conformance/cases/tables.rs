@@ -2,7 +2,7 @@ use tensor::DType;
 
 use super::super::bench::Bench;
 use super::super::compare::Kind;
-use crate::{CountTokens, ResolveTokens, UpdatePages};
+use crate::{CopyPages, CountTokens, ResolveTokens, UpdatePages};
 
 pub(super) fn resolve_tokens(bench: &mut Bench<'_>) {
     const LAST: u32 = ResolveTokens::LAST;
@@ -49,6 +49,45 @@ pub(super) fn update_pages(bench: &mut Bench<'_>) {
         });
         let case = format!("{count} pages");
         bench.compare("update_pages", &case, Kind::Exact, &ran, &table);
+    }
+}
+
+pub(super) fn copy_pages(bench: &mut Bench<'_>) {
+    const PLANES: usize = 3;
+    const SLOTS: usize = 160;
+    // Rows of the last two are not made of pieces of sixteen bytes.
+    for (width, dtype) in [
+        (256, DType::BF16),
+        (8, DType::BF16),
+        (5, DType::BF16),
+        (3, DType::F32),
+    ] {
+        for (from, to, tokens) in [
+            (&[] as &[u32], &[] as &[u32], &[] as &[u32]),
+            (&[64], &[0], &[63]),
+            (&[0, 0, 96], &[64, 130, 32], &[16, 1, 31]),
+        ] {
+            let numbers = bench.normals(PLANES * SLOTS * width);
+            let mut memory = bench.floats(PLANES * SLOTS, width, dtype, &numbers);
+            let case = format!("{} copies of {width} {dtype}", from.len());
+            let (from, to, tokens) = (bench.ints(from), bench.ints(to), bench.ints(tokens));
+            CopyPages {
+                from: from.host(),
+                to: to.host(),
+                tokens: tokens.host(),
+                planes: PLANES,
+                memory: memory.host_mut(),
+            }
+            .reference();
+            let ran = bench.device.kernels().copy_pages(CopyPages {
+                from: from.device(),
+                to: to.device(),
+                tokens: tokens.device(),
+                planes: PLANES,
+                memory: memory.device_mut(),
+            });
+            bench.compare("copy_pages", &case, Kind::Exact, &ran, &memory);
+        }
     }
 }
 
