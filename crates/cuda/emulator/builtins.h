@@ -36,7 +36,7 @@
 #define threadIdx (emulator::thread().index)
 #define blockIdx (emulator::block().index)
 #define blockDim (emulator::Index{emulator::block().grid.threads, 1, 1})
-#define gridDim (emulator::Index{emulator::block().grid.blocks, 1, 1})
+#define gridDim (emulator::Index{emulator::block().grid.blocks, emulator::block().grid.each, 1})
 
 inline void __syncthreads() {
     emulator::Block& block = emulator::block();

@@ -206,11 +206,7 @@ pub(crate) fn launch_activation(
     };
     let units = if pieces { width / 8 } else { width };
     let threads = units.next_multiple_of(32).min(256);
-    let grid = Grid {
-        blocks: (units.div_ceil(PIECES * threads), rows, 1),
-        threads,
-        shared: 0,
-    };
+    let grid = Grid::rows(rows, units.div_ceil(PIECES * threads), threads);
     // SAFETY: the struct of the kernel; addresses and strides come from checked views.
     unsafe { launch(context, function, grid, &params) }
 }

@@ -88,6 +88,15 @@ impl Grid {
         }
     }
 
+    /// So many blocks a row. Rows lie on x, which takes any number of them; y ends at 65,535.
+    pub(crate) fn rows(rows: usize, each: usize, threads: usize) -> Self {
+        Self {
+            blocks: (rows, each, 1),
+            threads,
+            shared: 0,
+        }
+    }
+
     /// One thread an element.
     pub(crate) fn over(elements: usize, threads: usize) -> Self {
         Self::line(elements.div_ceil(threads), threads)
@@ -244,4 +253,17 @@ unsafe fn enqueue<P: Copy>(
         )
     };
     check(result, "launching a kernel")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_may_have_more_rows_than_y_has_blocks() {
+        let grid = Grid::rows(100_000, 3, 64);
+        let config = config(grid, std::ptr::null_mut());
+        let sides = (config.gridDimX, config.gridDimY, config.gridDimZ);
+        assert_eq!((sides, config.blockDimX), ((100_000, 3, 1), 64));
+    }
 }

@@ -14,9 +14,13 @@ mod tables;
 use super::bench::Bench;
 use crate::Comm;
 
+/// Rows of a step that is longer than one side of a grid of blocks may be.
+const MANY_ROWS: usize = (1 << 16) + 1;
+
 /// Every case of every op.
 pub(super) fn all(bench: &mut Bench<'_>) {
     linear::linear(bench);
+    linear::many_rows(bench);
     linear::embed(bench);
     elementwise::rms_norm(bench);
     elementwise::add_rms_norm(bench);
