@@ -24,7 +24,7 @@ pub(crate) fn open(parsed: &Parsed, env: &Env) -> Result<Box<dyn Device>, Config
                     reason: absent.to_string(),
                 });
             }
-            Err(absent @ (Absent::TooOld { .. } | Absent::Device(_))) => {
+            Err(absent @ (Absent::Unsuited { .. } | Absent::Device(_))) => {
                 tracing::warn!("the CPU is used: {absent}");
             }
             Err(absent) => tracing::info!("the CPU is used: {absent}"),

@@ -15,6 +15,7 @@ use ops::{
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
+use crate::card::{self, Capability, Card};
 use crate::chain::Chain;
 use crate::context::Context;
 use crate::cupti::CudaTracer;
@@ -94,13 +95,13 @@ impl CudaDevice {
         std::thread::scope(|scope| {
             let products = scope.spawn(|| library::prepare_products(folders));
             library::prepare_driver(folders)?;
-            if Context::count()? == 0 {
-                return Err(Absent::NoDevice);
-            }
+            let cards = Card::all()?;
+            let card = card::first(&cards)?;
             watch.lap("driver");
-            let context = Arc::new(Context::open(0, options.in_turn)?);
+            let context = Arc::new(Context::open(card.device, options.in_turn)?);
             watch.lap("context");
-            let (info, modules) = (describe(&context, options.kv)?, Modules::load()?);
+            let info = describe(&context, card.capability, options.kv)?;
+            let modules = Modules::load()?;
             watch.lap("kernels");
             products
                 .join()
@@ -206,22 +207,20 @@ impl CudaDevice {
     }
 }
 
-/// The facts of an opened GPU, unless it is too old.
-fn describe(context: &Context, kv: KvPrecision) -> Result<DeviceInfo, Absent> {
-    use sys::CUdevice_attribute as Attribute;
-    let name = context.name()?;
-    let major = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-    let minor = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-    if major < 9 {
-        return Err(Absent::TooOld { name, major, minor });
-    }
+/// The facts of an opened GPU.
+fn describe(
+    context: &Context,
+    Capability(major, minor): Capability,
+    kv: KvPrecision,
+) -> Result<DeviceInfo, Absent> {
+    let units = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
     let (memory_free, memory_total) = context.memory()?;
     Ok(DeviceInfo {
         kind: "cuda",
-        name,
+        name: context.name()?,
         memory_total,
         memory_free,
-        units: context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        units: context.attribute(units)?,
         features: format!("sm_{major}{minor}"),
         activation: DType::BF16,
         kv: match kv {
