@@ -120,6 +120,13 @@ fn id(bytes: [u8; 16]) -> String {
     format!("GPU-{}", parts.map(part).join("-"))
 }
 
+/// Bytes a second that kernels of any maker were seen to read on a GPU of this name; none where we have not measured.
+pub(crate) fn measured_bandwidth(name: &str) -> Option<f64> {
+    // "GH200" is another memory
+    let is_h200 = name.split_whitespace().any(|word| word == "H200");
+    is_h200.then_some(4.38e12)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,5 +164,18 @@ mod tests {
         let way = "CUDA_VISIBLE_DEVICES=GPU-abababab-abab-abab-abab-abababababab";
         assert!(said.contains("Right") && said.contains(way), "{said}");
         assert!(first(&cards[2..]).is_ok());
+    }
+
+    #[test]
+    fn a_measured_rate_is_of_cards_of_that_name_alone() {
+        for (name, known) in [
+            ("NVIDIA H200", true),
+            ("NVIDIA H200 NVL", true),
+            ("NVIDIA GH200 144G HBM3e", false),
+            ("NVIDIA GH200 480GB", false),
+            ("NVIDIA H100 80GB HBM3", false),
+        ] {
+            assert_eq!(measured_bandwidth(name).is_some(), known, "{name}");
+        }
     }
 }

@@ -234,8 +234,8 @@ fn describe(
 /// width of the memory promise.
 fn bandwidth(context: &Context, name: &str) -> Result<Option<f64>, DeviceError> {
     use sys::CUdevice_attribute as Attribute;
-    if name.contains("H200") {
-        return Ok(Some(4.38e12));
+    if let Some(measured) = card::measured_bandwidth(name) {
+        return Ok(Some(measured));
     }
     let kilohertz = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
     let bits = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?;
