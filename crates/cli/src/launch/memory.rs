@@ -115,10 +115,10 @@ impl std::fmt::Display for NoRoom {
 /// Memory that a device did not have after all, and what to do about it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
-    "{device}: {} for {what} were asked, {} are free, {} too little; {advice}",
+    "{device}: {} for {what} were asked, {} are free{}; {advice}",
     size(*.wanted as u64),
     size(*.free as u64),
-    size(.wanted.saturating_sub(*.free) as u64)
+    lacking(*.wanted, *.free)
 )]
 pub(crate) struct Shortfall {
     device: String,
@@ -126,6 +126,14 @@ pub(crate) struct Shortfall {
     wanted: usize,
     free: usize,
     advice: String,
+}
+
+/// By how much memory is short; nothing where a limit of another kind forbids what is free.
+fn lacking(wanted: usize, free: usize) -> String {
+    match wanted.saturating_sub(free) {
+        0 => String::new(),
+        short => format!(", {} too little", size(short as u64)),
+    }
 }
 
 impl Shortfall {
@@ -150,6 +158,9 @@ impl Shortfall {
                 "lower --chunked-prefill-size, --max-running-requests or --mem-fraction-static below {fraction}"
             ),
             "folded weights" => "give --fold-weights off".to_owned(),
+            "pinned memory" => "stop what else uses the host's memory, raise what it lets a process lock (ulimit -l, \
+                 the container's limits), or lower --max-running-requests"
+                .to_owned(),
             "weights" | "small weights" => {
                 "take a smaller or more strongly quantised model, or --quantization fp8".to_owned()
             }
@@ -282,6 +293,7 @@ mod tests {
             ("weights", "--quantization fp8"),
             ("folded weights", "--fold-weights off"),
             ("inputs of a step", "--mem-fraction-static"),
+            ("pinned memory", "ulimit -l"),
         ] {
             let error = DeviceError::OutOfMemory {
                 device: "a GPU".into(),
@@ -293,6 +305,14 @@ mod tests {
             assert!(message.contains("25.0 GB too little"), "{message}");
             assert!(message.contains(knobs), "{message}");
         }
+        let limited = DeviceError::OutOfMemory {
+            device: "the host".into(),
+            what: "pinned memory",
+            wanted: GB,
+            free: 40 * GB,
+        };
+        let message = Shortfall::of(&limited, &budget).unwrap().to_string();
+        assert!(!message.contains("too little"), "{message}");
         let lost = DeviceError::Lost {
             device: "a GPU".into(),
             message: "gone".into(),
