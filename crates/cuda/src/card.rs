@@ -5,6 +5,7 @@ use std::fmt;
 use cudarc::driver::sys;
 use ops::DeviceError;
 
+use crate::context::Context;
 use crate::driver::check;
 use crate::library::Absent;
 
@@ -120,8 +121,22 @@ fn id(bytes: [u8; 16]) -> String {
     format!("GPU-{}", parts.map(part).join("-"))
 }
 
-/// Bytes a second that kernels of any maker were seen to read on a GPU of this name; none where we have not measured.
-pub(crate) fn measured_bandwidth(name: &str) -> Option<f64> {
+/// Bytes a second that kernels of any maker were seen to read: measured where we could, else nine tenths of what clock and
+/// width of the memory promise.
+pub(crate) fn bandwidth(context: &Context) -> Result<Option<f64>, DeviceError> {
+    use sys::CUdevice_attribute as Attribute;
+    if let Some(measured) = measured_bandwidth(&context.name()?) {
+        return Ok(Some(measured));
+    }
+    let kilohertz = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
+    let bits = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?;
+    // twice a clock
+    let promised = 2.0 * 1e3 * kilohertz as f64 * (bits / 8) as f64;
+    Ok((promised > 0.0).then_some(0.9 * promised))
+}
+
+/// Of GPUs that we have measured, by name.
+fn measured_bandwidth(name: &str) -> Option<f64> {
     // "GH200" is another memory
     let is_h200 = name.split_whitespace().any(|word| word == "H200");
     is_h200.then_some(4.38e12)

@@ -10,8 +10,8 @@ use ops::{
     AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, Form, GatedActivation,
     GatedLinear, GatherRows, Graph, HostValues, HostWeight, InventedWeight, Kernels, LateLinear,
     Linear, LinearAddNorm, LinearLargest, LogProbs, NoTracer, NormState, OpError, PackedLinear,
-    Penalise, Readback, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer,
-    Weight, WeightFormat, WeightStream,
+    Penalise, Readback, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, Sizes, Staging, StoreKv,
+    Tracer, Weight, WeightFormat, WeightStream,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
@@ -20,9 +20,9 @@ use crate::chain::Chain;
 use crate::context::Context;
 use crate::cupti::CudaTracer;
 use crate::driver::check;
-use crate::launch::Functions;
 use crate::launch::attend::Attention;
 use crate::launch::sample::Sampling;
+use crate::launch::{Functions, LARGEST};
 use crate::library::{self, Absent};
 use crate::linear::{DeviceWeight, Ending, Float8Weight, Product, Products};
 use crate::module::{self, Modules};
@@ -129,7 +129,7 @@ impl CudaDevice {
             sampling: Sampling::new(&context, info.units)?,
             products: Products::new(&context, modules, info.units, options.products)?,
             chain: Arc::new(Chain::new(&context, modules, info.units)?),
-            bandwidth: bandwidth(&context, &info.name)?,
+            bandwidth: card::bandwidth(&context)?,
             tracer: Arc::new(CudaTracer::new(&options.library_folders)),
             library_folders: options.library_folders.clone(),
             info,
@@ -230,20 +230,6 @@ fn describe(
     })
 }
 
-/// Bytes a second that kernels of any maker were seen to read: measured where we could, else nine tenths of what clock and
-/// width of the memory promise.
-fn bandwidth(context: &Context, name: &str) -> Result<Option<f64>, DeviceError> {
-    use sys::CUdevice_attribute as Attribute;
-    if let Some(measured) = card::measured_bandwidth(name) {
-        return Ok(Some(measured));
-    }
-    let kilohertz = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
-    let bits = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?;
-    // twice a clock
-    let promised = 2.0 * 1e3 * kilohertz as f64 * (bits / 8) as f64;
-    Ok((promised > 0.0).then_some(0.9 * promised))
-}
-
 /// Numbers as little-endian bf16.
 fn halves(values: impl Iterator<Item = f32>) -> Vec<u8> {
     values
@@ -259,6 +245,10 @@ impl Device for CudaDevice {
     fn memory_left(&self) -> Result<Option<usize>, DeviceError> {
         let (free, _) = self.context.memory()?;
         Ok(Some(free))
+    }
+
+    fn largest(&self) -> Sizes {
+        LARGEST
     }
 
     fn bandwidth(&self) -> Option<f64> {

@@ -15,6 +15,7 @@ pub mod host;
 pub mod op;
 mod reference;
 pub mod rng;
+mod sizes;
 pub mod weight;
 mod weight_stream;
 
@@ -33,6 +34,7 @@ pub use op::{
     RopeAttend, RopeStoreKv, Sample, SampleParams, StoreKv, TopLogProbs, UpdatePages,
 };
 pub use reference::ReferenceDevice;
+pub use sizes::{Beyond, Sizes};
 pub use weight::{AffineRows, Float8Rows, HostValues, HostWeight, Weight, WeightFormat};
 pub use weight_stream::{RowsError, StreamError, WeightRows, WeightStream};
 

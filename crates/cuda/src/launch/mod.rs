@@ -12,13 +12,27 @@ mod rope;
 pub(crate) mod sample;
 
 use cudarc::driver::sys;
-use ops::DeviceError;
+use ops::{DeviceError, Heads, Sizes};
 
 use crate::context::Context;
 use crate::driver::check;
 use crate::module::{Function, Modules, outdated};
 
 pub(crate) use open::Opening;
+
+/// The largest model that kernels take: heads that attention's compiled sizes hold and whose partial results have room, rows
+/// that the norm's threads hold, and as many outputs as the plainest product has blocks of eight on y.
+pub(crate) const LARGEST: Sizes = Sizes {
+    heads: Heads {
+        query: 256,
+        kv: 64,
+        dim: rope::WIDEST,
+    },
+    hidden: norm::LONGEST,
+    outputs: 8 * MOST_BESIDE,
+};
+/// Blocks that a grid has at most on y.
+const MOST_BESIDE: usize = 65_535;
 
 /// Every kernel by its role, found once at start.
 pub(crate) struct Functions {
@@ -88,7 +102,7 @@ impl Grid {
         }
     }
 
-    /// So many blocks a row. Rows lie on x, which takes any number of them; y ends at 65,535.
+    /// So many blocks a row. Rows lie on x, which takes any number of them; y ends at [`MOST_BESIDE`].
     pub(crate) fn rows(rows: usize, each: usize, threads: usize) -> Self {
         Self {
             blocks: (rows, each, 1),
