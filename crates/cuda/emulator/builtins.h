@@ -137,6 +137,18 @@ T atomicMax(T* to, std::type_identity_t<T> value) {
     return before;
 }
 
+// Whoever has read a word may find another there: others go first.
+template <class T>
+T atomicCAS(T* to, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+    emulator::block().pass({"its turn at a word", 0});
+    const T before = *to;
+    if (before == expected) {
+        *to = value;
+        emulator::block().move();
+    }
+    return before;
+}
+
 template <class T>
 T __ldcg(const T* from) {
     return *from;

@@ -122,7 +122,7 @@ impl CudaDevice {
             clears: op.clear.cols() as u32,
             count: op.rows.cols() as u32,
         };
-        let once = Grid::line(usize::from(op.rows.cols() > 0), 1);
+        let counted = Grid::over(op.rows.cols(), 256);
         // SAFETY: the struct of both kernels; addresses come from checked views.
         unsafe {
             launch(
@@ -131,7 +131,7 @@ impl CudaDevice {
                 Grid::line(op.clear.cols(), 256),
                 &params,
             )?;
-            launch(&self.context, self.functions.count_tokens, once, &params)?;
+            launch(&self.context, self.functions.count_tokens, counted, &params)?;
         }
         Ok(())
     }
