@@ -24,7 +24,7 @@ fn placed_shapes() -> impl Iterator<Item = (usize, usize, bool)> {
 
 pub(super) fn rms_norm(bench: &mut Bench<'_>) {
     for (rows, cols, inside) in placed_shapes() {
-        let x = bench.placed_activations(rows, cols, inside);
+        let x = bench.placed_activations(rows, cols, inside, 1.0);
         let weight = bench.activations(1, cols);
         let mut out = bench.output(rows, cols, inside);
         let eps = 1e-5;
@@ -49,7 +49,7 @@ pub(super) fn rms_norm(bench: &mut Bench<'_>) {
 
 pub(super) fn add_rms_norm(bench: &mut Bench<'_>) {
     for (rows, cols, inside) in placed_shapes() {
-        let x = bench.placed_activations(rows, cols, inside);
+        let x = bench.placed_activations(rows, cols, inside, 1.0);
         let mut residual = bench.activations(rows, cols);
         let weight = bench.activations(1, cols);
         let mut out = bench.output(rows, cols, false);

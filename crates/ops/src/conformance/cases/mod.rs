@@ -28,10 +28,7 @@ pub(super) fn all(bench: &mut Bench<'_>) {
     elementwise::gather_rows(bench);
     fused::layer_end(bench);
     rope::rope(bench);
-    rope::store_kv(bench);
-    rope::rope_store_kv(bench);
-    attend::attend(bench);
-    rope_attend::rope_attend(bench);
+    cache(bench);
     sampling::edit_logits(bench);
     sampling::penalise(bench);
     sampling::sample(bench);
@@ -40,6 +37,14 @@ pub(super) fn all(bench: &mut Bench<'_>) {
     tables::resolve_tokens(bench);
     tables::update_pages(bench);
     tables::count_tokens(bench);
+}
+
+/// Cases of what writes and reads keys and values in memory.
+pub(super) fn cache(bench: &mut Bench<'_>) {
+    rope::store_kv(bench);
+    rope::rope_store_kv(bench);
+    attend::attend(bench);
+    rope_attend::rope_attend(bench);
 }
 
 /// The promise of equal bits in any batch.
