@@ -35,6 +35,7 @@ check() {
   numbers=$(mktemp -d)
   prove conformance 60 conformance &
   prove attention-check 40 --narrow attention-conformance narrow &
+  prove cache-fp8 60 --narrow cache-conformance &
   prove graphs 60 graphs invariance &
   prove gates 30 --own-products gates &
   prove collectives 60 collectives &
@@ -98,7 +99,7 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine firsts few mix layers folded-layers heads prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance attention-check graphs collectives gates folded goldens transformers memcheck memcheck-fp8 memcheck-folded memcheck-gates racecheck racecheck-fp8 races summary; do
+for log in machine firsts few mix layers folded-layers heads prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance cache-fp8 attention-check graphs collectives gates folded goldens transformers memcheck memcheck-fp8 memcheck-folded memcheck-gates racecheck racecheck-fp8 races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done
 [ -s "$logs/summary" ] && ! grep -qv "exit   0," "$logs/summary"

@@ -3,6 +3,7 @@
 use cpu::{Activations, CpuDevice, CpuOptions, KvPrecision};
 use cuda::{Absent, CudaOptions};
 use flags::Parsed;
+use models::ModelSpec;
 use ops::Device;
 
 use crate::cuda_libraries;
@@ -13,8 +14,19 @@ use crate::launch::{ConfigError, Shortfall};
 const LARGEST_CHUNK: i64 = 16384;
 const MOST_ROWS: i64 = 4096;
 
-/// Opens the device that the arguments name; `auto` takes a GPU that can be used.
-pub(crate) fn open(parsed: &Parsed, env: &Env) -> Result<Box<dyn Device>, ConfigError> {
+/// Opens the device that the arguments name, for a model that its kernels run; `auto` takes a GPU that can be used.
+pub(crate) fn open(
+    parsed: &Parsed,
+    env: &Env,
+    spec: &ModelSpec,
+) -> Result<Box<dyn Device>, ConfigError> {
+    let device = open_any(parsed, env)?;
+    spec.check_device(device.as_ref())
+        .map_err(ConfigError::TooLarge)?;
+    Ok(device)
+}
+
+fn open_any(parsed: &Parsed, env: &Env) -> Result<Box<dyn Device>, ConfigError> {
     let wanted = parsed.text("device").unwrap_or("auto");
     if wanted != "cpu" {
         match cuda::open(&cuda_options(parsed, env)) {
@@ -24,7 +36,7 @@ pub(crate) fn open(parsed: &Parsed, env: &Env) -> Result<Box<dyn Device>, Config
                     reason: reason(&absent),
                 });
             }
-            Err(absent @ (Absent::TooOld { .. } | Absent::Device(_))) => {
+            Err(absent @ (Absent::Unsuited { .. } | Absent::Device(_))) => {
                 tracing::warn!("the CPU is used: {}", reason(&absent));
             }
             Err(absent) => tracing::info!("the CPU is used: {absent}"),
@@ -89,7 +101,8 @@ fn cpu_options(parsed: &Parsed) -> Result<CpuOptions, ConfigError> {
 
 #[cfg(test)]
 mod tests {
-    use ops::DeviceError;
+    use models::TooLarge;
+    use ops::{Beyond, DeviceError};
 
     use super::*;
 
@@ -111,5 +124,20 @@ mod tests {
              without a GPU"
         );
         assert_eq!(reason(&Absent::NoDevice), Absent::NoDevice.to_string());
+    }
+
+    #[test]
+    fn a_model_without_kernels_is_refused_with_sizes_limits_and_a_way() {
+        let beyond = vec![Beyond {
+            what: "head size",
+            found: 512,
+            most: 256,
+        }];
+        let device = "NVIDIA H200".to_owned();
+        let refused = ConfigError::TooLarge(TooLarge { device, beyond });
+        assert_eq!(
+            refused.to_string(),
+            "NVIDIA H200 has no kernels for a model with head size 512, where 256 is the most; --device cpu runs it"
+        );
     }
 }

@@ -48,7 +48,8 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     let alone = local.path.extension().is_some_and(|end| end == "json");
     let format = if alone { "dummy" } else { format };
     let opened = Opened::open(&local.path, format, quantization(args)).map_err(Failure::Config)?;
-    let device = device::open(&args.parsed, env).map_err(|error| Failure::Config(error.into()))?;
+    let device = device::open(&args.parsed, env, &opened.spec)
+        .map_err(|error| Failure::Config(error.into()))?;
     let info = imagined(device.info(), args.parsed.float("memory-gb"))?;
     let inventory = opened.inventory(device.as_ref());
     let plan = plan_on(&args.parsed, &opened, &inventory, &info);

@@ -8,7 +8,7 @@ mod show;
 
 use engine::EngineConfig;
 use executor::ExecutorConfig;
-use models::ModelSpec;
+use models::{ModelSpec, TooLarge};
 use ops::DeviceInfo;
 
 use crate::args::Notice;
@@ -132,6 +132,9 @@ pub(crate) enum ConfigError {
         /// Why there is none.
         reason: String,
     },
+    /// The device has no kernels for the model.
+    #[error("{0}; --device cpu runs it")]
+    TooLarge(TooLarge),
     /// The model does not fit.
     #[error("{0}")]
     NoRoom(memory::NoRoom),

@@ -101,7 +101,7 @@ fn serve(config: ServerConfig, started: Started, parsers: &Parsers) -> anyhow::R
 /// What would be served, and how.
 fn resolved(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<String> {
     let opened = Opened::open(&local.path, load_format(args), quantization(args))?;
-    let device = device::open(&args.parsed, env)?;
+    let device = device::open(&args.parsed, env, &opened.spec)?;
     let inventory = opened.inventory(device.as_ref());
     let launch = plan_on(&args.parsed, &opened, &inventory, device.info())?;
     launch.warn();

@@ -158,7 +158,7 @@ fn load(
     std::thread::scope(|scope| {
         let language = with_text
             .then(|| scope.spawn(|| Language::load(&args.parsed, &local.path, checkpoint)));
-        let device = device::open(&args.parsed, env)?;
+        let device = device::open(&args.parsed, env, &opened.spec)?;
         let inventory = opened.inventory(device.as_ref());
         let plan = plan_on(&args.parsed, opened, &inventory, device.info())?;
         plan.warn();

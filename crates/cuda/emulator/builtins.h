@@ -36,7 +36,7 @@
 #define threadIdx (emulator::thread().index)
 #define blockIdx (emulator::block().index)
 #define blockDim (emulator::Index{emulator::block().grid.threads, 1, 1})
-#define gridDim (emulator::Index{emulator::block().grid.blocks, 1, 1})
+#define gridDim (emulator::Index{emulator::block().grid.blocks, emulator::block().grid.each, 1})
 
 inline void __syncthreads() {
     emulator::Block& block = emulator::block();
@@ -134,6 +134,18 @@ template <class T>
 T atomicMax(T* to, std::type_identity_t<T> value) {
     const T before = *to;
     if (value > before) *to = value;
+    return before;
+}
+
+// Whoever has read a word may find another there: others go first.
+template <class T>
+T atomicCAS(T* to, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+    emulator::block().pass({"its turn at a word", 0});
+    const T before = *to;
+    if (before == expected) {
+        *to = value;
+        emulator::block().move();
+    }
     return before;
 }
 

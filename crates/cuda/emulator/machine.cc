@@ -49,7 +49,7 @@ void check_rest(const Grid& grid) {
 }
 
 bool is_late(const Grid& grid, uint32_t number) {
-    return grid.order == Order::kBackward && grid.blocks > 1 && number + 1 == grid.blocks;
+    return grid.order == Order::kBackward && grid.all() > 1 && number + 1 == grid.all();
 }
 
 [[noreturn]] void give_up(const std::vector<Stage>& stages) {
@@ -71,7 +71,7 @@ void Copy::land() const {
 }
 
 Block::Block(uint32_t number, const Grid& of, const std::function<void()>& kernel)
-    : index{number, 0, 0},
+    : index{number % of.blocks, number / of.blocks, 0},
       grid(of),
       warps(of.threads / kWarp),
       kernel_(kernel),
@@ -260,10 +260,10 @@ void refuse(const char* format, ...) {
 void launch(const Grid& grid, const std::function<void()>& kernel) {
     alarm(kLongest);
     predecessor = grid.predecessor;
-    std::vector<Stage> stages(grid.blocks);
-    std::vector<Cluster> clusters(grid.blocks / grid.cluster);
+    std::vector<Stage> stages(grid.all());
+    std::vector<Cluster> clusters(grid.all() / grid.cluster);
     std::binary_semaphore director{0};
-    for (uint32_t i = 0; i < grid.blocks; ++i) {
+    for (uint32_t i = 0; i < grid.all(); ++i) {
         Stage& stage = stages[i];
         stage.block = std::make_unique<Block>(i, grid, kernel);
         Cluster& cluster = clusters[i / grid.cluster];
@@ -283,9 +283,9 @@ void launch(const Grid& grid, const std::function<void()>& kernel) {
         });
     }
     int idle = 0;
-    for (uint32_t left = grid.blocks; left > 0;) {
+    for (uint32_t left = grid.all(); left > 0;) {
         bool moved = false;
-        for (uint32_t i = 0; i < grid.blocks; ++i) {
+        for (uint32_t i = 0; i < grid.all(); ++i) {
             Stage& stage = stages[i];
             if (stage.block->has_ended() || (is_late(grid, i) && moved)) continue;
             stage.turn.release();

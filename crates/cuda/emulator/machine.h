@@ -87,6 +87,10 @@ struct Grid {
     std::function<void()> predecessor = nullptr;
     // Blocks in a row that see each other's shared memory.
     uint32_t cluster = 1;
+    // Blocks on y for each one on x.
+    uint32_t each = 1;
+
+    uint32_t all() const { return blocks * each; }
 };
 
 // Threads of blocks that see each other's shared memory: those that have not ended meet.

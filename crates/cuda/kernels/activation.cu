@@ -18,9 +18,9 @@ constexpr uint32_t kPieces = 2;
 
 extern "C" __global__ void __launch_bounds__(256, 6) gated_activation(const __grid_constant__ ActivationParams p) {
     begin_after_predecessor();
-    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
-    const bf16* gate = p.gate_up + static_cast<size_t>(blockIdx.y) * p.in_stride;
-    bf16* out = p.out + static_cast<size_t>(blockIdx.y) * p.out_stride;
+    const uint32_t thread = blockIdx.y * blockDim.x + threadIdx.x, threads = gridDim.y * blockDim.x;
+    const bf16* gate = p.gate_up + static_cast<size_t>(blockIdx.x) * p.in_stride;
+    bf16* out = p.out + static_cast<size_t>(blockIdx.x) * p.out_stride;
     if (!p.pieces) {
         for (uint32_t column = thread; column < p.width; column += threads) {
             const float factor = activate(__bfloat162float(gate[column]), p.gelu);

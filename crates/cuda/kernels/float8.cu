@@ -102,9 +102,9 @@ struct AnyFloat8Params {
 // Products of any shape and alignment: one warp a number.
 extern "C" __global__ void __launch_bounds__(256) linear_float8_any(const __grid_constant__ AnyFloat8Params p) {
     begin_after_predecessor();
-    const uint32_t output = blockIdx.x * 8 + threadIdx.x / 32;
+    const uint32_t output = blockIdx.y * 8 + threadIdx.x / 32;
     if (output >= p.outputs) return;
-    const bf16* x = p.x + static_cast<size_t>(blockIdx.y) * p.x_stride;
+    const bf16* x = p.x + static_cast<size_t>(blockIdx.x) * p.x_stride;
     const uint32_t* codes = p.codes + static_cast<size_t>(output) * p.words;
     const float* scales = p.scales.row(output);
     const auto input = [&](uint32_t column) { return column < p.inputs ? __bfloat162float(x[column]) : 0.0f; };
@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(256) linear_float8_any(const __grid
     sum = warp_sum(sum);
     if (threadIdx.x % 32 != 0) return;
     if (p.bias) sum += __bfloat162float(p.bias[output]);
-    const size_t at = static_cast<size_t>(blockIdx.y) * p.out_stride + output;
+    const size_t at = static_cast<size_t>(blockIdx.x) * p.out_stride + output;
     if (p.wide) {
         static_cast<float*>(p.out)[at] = sum;
     } else {

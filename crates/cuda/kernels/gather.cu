@@ -41,12 +41,16 @@ extern "C" __global__ void clear_counts(const __grid_constant__ CountParams p) {
     for (uint32_t i = threadIdx.x; i < p.vocabulary; i += blockDim.x) row[i] = 0;
 }
 
-// One thread: a row may produce one token twice in one call, and counts must not be lost.
+// A thread a token. A row may produce one token twice in one call: no count is lost, and in which order they come does not show.
 extern "C" __global__ void count_tokens(const __grid_constant__ CountParams p) {
     begin_after_predecessor();
-    for (uint32_t i = 0; i < p.count; ++i) {
-        uint16_t& count = p.counts[static_cast<size_t>(p.rows[i]) * p.vocabulary + p.tokens[i]];
-        if (count != 0xffff) ++count;
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= p.count) return;
+    uint16_t* count = p.counts + static_cast<size_t>(p.rows[i]) * p.vocabulary + p.tokens[i];
+    for (uint16_t seen = *count; seen != 0xffff;) {
+        const uint16_t found = atomicCAS(count, seen, static_cast<uint16_t>(seen + 1));
+        if (found == seen) break;
+        seen = found;
     }
 }
 

@@ -18,16 +18,16 @@ struct AnyParams {
 // One warp a number.
 extern "C" __global__ void __launch_bounds__(256) linear_any(const __grid_constant__ AnyParams p) {
     begin_after_predecessor();
-    const uint32_t output = blockIdx.x * 8 + threadIdx.x / 32;
+    const uint32_t output = blockIdx.y * 8 + threadIdx.x / 32;
     if (output >= p.outputs) return;
-    const bf16* x = p.x + static_cast<size_t>(blockIdx.y) * p.x_stride;
+    const bf16* x = p.x + static_cast<size_t>(blockIdx.x) * p.x_stride;
     const bf16* weight = p.weight + static_cast<size_t>(output) * p.inputs;
     float sum = 0.0f;
     for (uint32_t i = threadIdx.x % 32; i < p.inputs; i += 32) sum += __bfloat162float(x[i]) * __bfloat162float(weight[i]);
     sum = warp_sum(sum);
     if (threadIdx.x % 32 != 0) return;
     if (p.bias) sum += __bfloat162float(p.bias[output]);
-    const size_t at = static_cast<size_t>(blockIdx.y) * p.out_stride + output;
+    const size_t at = static_cast<size_t>(blockIdx.x) * p.out_stride + output;
     if (p.wide) {
         static_cast<float*>(p.out)[at] = sum;
     } else {

@@ -29,13 +29,13 @@ struct PenaliseParams {
 
 extern "C" __global__ void penalise(const __grid_constant__ PenaliseParams p) {
     begin_after_predecessor();
-    const SampleParams params = p.params[blockIdx.y];
+    const SampleParams params = p.params[blockIdx.x];
     if (params.frequency == 0.0f && params.presence == 0.0f && params.repetition == 1.0f) return;
-    const uint32_t token = blockIdx.x * blockDim.x + threadIdx.x;
+    const uint32_t token = blockIdx.y * blockDim.x + threadIdx.x;
     if (token >= p.vocabulary) return;
-    const uint32_t count = p.counts[static_cast<size_t>(p.table_rows[blockIdx.y]) * p.vocabulary + token];
+    const uint32_t count = p.counts[static_cast<size_t>(p.table_rows[blockIdx.x]) * p.vocabulary + token];
     if (count == 0) return;
-    float& logit = p.logits[static_cast<size_t>(blockIdx.y) * p.stride + token];
+    float& logit = p.logits[static_cast<size_t>(blockIdx.x) * p.stride + token];
     const float scaled = logit > 0.0f ? logit / params.repetition : logit * params.repetition;
     logit = scaled - count * params.frequency - params.presence;
 }

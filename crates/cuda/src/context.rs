@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cudarc::driver::sys;
 use ops::DeviceError;
 
+use crate::card;
 use crate::chain::Recording;
 use crate::driver::check;
 use crate::launch::Opening;
@@ -27,16 +28,11 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// The context of GPU `ordinal`, current on the calling thread.
-    pub(crate) fn open(ordinal: i32, in_turn: bool) -> Result<Self, DeviceError> {
-        let (mut device, mut context, mut stream) = (0, std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: the driver is loaded (the caller checked); every out-pointer is valid.
+    /// The context of a GPU, current on the calling thread.
+    pub(crate) fn open(device: sys::CUdevice, in_turn: bool) -> Result<Self, DeviceError> {
+        let (mut context, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the device was found by a driver that was started; every out-pointer is valid.
         unsafe {
-            check(sys::cuInit(0), "starting the driver")?;
-            check(
-                sys::cuDeviceGet(&raw mut device, ordinal),
-                "finding the GPU",
-            )?;
             check(
                 sys::cuDevicePrimaryCtxRetain(&raw mut context, device),
                 "opening the GPU",
@@ -57,22 +53,6 @@ impl Context {
             opening: Opening::default(),
             epoch: AtomicU64::new(0),
         })
-    }
-
-    /// GPUs that the driver sees.
-    pub(crate) fn count() -> Result<usize, DeviceError> {
-        let mut count = 0;
-        // SAFETY: the driver is loaded (the caller checked).
-        unsafe {
-            let started = sys::cuInit(0);
-            // a driver without GPUs, or with all of them hidden, does not start
-            if started == sys::CUresult::CUDA_ERROR_NO_DEVICE {
-                return Ok(0);
-            }
-            check(started, "starting the driver")?;
-            check(sys::cuDeviceGetCount(&raw mut count), "counting GPUs")?;
-        }
-        Ok(usize::try_from(count).unwrap_or(0))
     }
 
     /// Makes the context current on the calling thread.
@@ -133,24 +113,14 @@ impl Context {
     }
 
     pub(crate) fn name(&self) -> Result<String, DeviceError> {
-        let mut name = [0 as std::ffi::c_char; 256];
-        // SAFETY: the driver writes at most 256 bytes, zero-terminated.
-        let result = unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), 256, self.device) };
-        check(result, "asking the GPU's name")?;
-        // SAFETY: zero-terminated by the driver.
-        let name = unsafe { std::ffi::CStr::from_ptr(name.as_ptr()) };
-        Ok(name.to_string_lossy().into_owned())
+        card::name(self.device)
     }
 
     pub(crate) fn attribute(
         &self,
         attribute: sys::CUdevice_attribute,
     ) -> Result<usize, DeviceError> {
-        let mut value = 0;
-        // SAFETY: a valid out-pointer and a device that was found.
-        let result = unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, self.device) };
-        check(result, "asking the GPU's facts")?;
-        Ok(usize::try_from(value).unwrap_or(0))
+        card::attribute(self.device, attribute)
     }
 
     /// Free and total bytes of memory.

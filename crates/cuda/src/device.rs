@@ -10,18 +10,19 @@ use ops::{
     AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, Form, GatedActivation,
     GatedLinear, GatherRows, Graph, HostValues, HostWeight, InventedWeight, Kernels, LateLinear,
     Linear, LinearAddNorm, LinearLargest, LogProbs, NoTracer, NormState, OpError, PackedLinear,
-    Penalise, Readback, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, Staging, StoreKv, Tracer,
-    Weight, WeightFormat, WeightStream,
+    Penalise, Readback, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, Sizes, Staging, StoreKv,
+    Tracer, Weight, WeightFormat, WeightStream,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
+use crate::card::{self, Capability, Card};
 use crate::chain::Chain;
 use crate::context::Context;
 use crate::cupti::CudaTracer;
 use crate::driver::check;
-use crate::launch::Functions;
 use crate::launch::attend::Attention;
 use crate::launch::sample::Sampling;
+use crate::launch::{Functions, LARGEST};
 use crate::library::{self, Absent};
 use crate::linear::{DeviceWeight, Ending, Float8Weight, Product, Products};
 use crate::module::{self, Modules};
@@ -94,13 +95,13 @@ impl CudaDevice {
         std::thread::scope(|scope| {
             let products = scope.spawn(|| library::prepare_products(folders));
             library::prepare_driver(folders)?;
-            if Context::count()? == 0 {
-                return Err(Absent::NoDevice);
-            }
+            let cards = Card::all()?;
+            let card = card::first(&cards)?;
             watch.lap("driver");
-            let context = Arc::new(Context::open(0, options.in_turn)?);
+            let context = Arc::new(Context::open(card.device, options.in_turn)?);
             watch.lap("context");
-            let (info, modules) = (describe(&context, options.kv)?, Modules::load()?);
+            let info = describe(&context, card.capability, options.kv)?;
+            let modules = Modules::load()?;
             watch.lap("kernels");
             products
                 .join()
@@ -128,7 +129,7 @@ impl CudaDevice {
             sampling: Sampling::new(&context, info.units)?,
             products: Products::new(&context, modules, info.units, options.products)?,
             chain: Arc::new(Chain::new(&context, modules, info.units)?),
-            bandwidth: bandwidth(&context, &info.name)?,
+            bandwidth: card::bandwidth(&context)?,
             tracer: Arc::new(CudaTracer::new(&options.library_folders)),
             library_folders: options.library_folders.clone(),
             info,
@@ -206,22 +207,20 @@ impl CudaDevice {
     }
 }
 
-/// The facts of an opened GPU, unless it is too old.
-fn describe(context: &Context, kv: KvPrecision) -> Result<DeviceInfo, Absent> {
-    use sys::CUdevice_attribute as Attribute;
-    let name = context.name()?;
-    let major = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-    let minor = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-    if major < 9 {
-        return Err(Absent::TooOld { name, major, minor });
-    }
+/// The facts of an opened GPU.
+fn describe(
+    context: &Context,
+    Capability(major, minor): Capability,
+    kv: KvPrecision,
+) -> Result<DeviceInfo, Absent> {
+    let units = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
     let (memory_free, memory_total) = context.memory()?;
     Ok(DeviceInfo {
         kind: "cuda",
-        name,
+        name: context.name()?,
         memory_total,
         memory_free,
-        units: context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        units: context.attribute(units)?,
         features: format!("sm_{major}{minor}"),
         activation: DType::BF16,
         kv: match kv {
@@ -229,20 +228,6 @@ fn describe(context: &Context, kv: KvPrecision) -> Result<DeviceInfo, Absent> {
             KvPrecision::F8E4M3 => DType::F8E4M3,
         },
     })
-}
-
-/// Bytes a second that kernels of any maker were seen to read: measured where we could, else nine tenths of what clock and
-/// width of the memory promise.
-fn bandwidth(context: &Context, name: &str) -> Result<Option<f64>, DeviceError> {
-    use sys::CUdevice_attribute as Attribute;
-    if name.contains("H200") {
-        return Ok(Some(4.38e12));
-    }
-    let kilohertz = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
-    let bits = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?;
-    // twice a clock
-    let promised = 2.0 * 1e3 * kilohertz as f64 * (bits / 8) as f64;
-    Ok((promised > 0.0).then_some(0.9 * promised))
 }
 
 /// Numbers as little-endian bf16.
@@ -260,6 +245,10 @@ impl Device for CudaDevice {
     fn memory_left(&self) -> Result<Option<usize>, DeviceError> {
         let (free, _) = self.context.memory()?;
         Ok(Some(free))
+    }
+
+    fn largest(&self) -> Sizes {
+        LARGEST
     }
 
     fn bandwidth(&self) -> Option<f64> {

@@ -7,6 +7,7 @@
     reason = "driver calls and raw device addresses; every block says why it is sound"
 )]
 
+mod card;
 mod chain;
 mod context;
 mod cupti;
@@ -25,6 +26,7 @@ mod transfer;
 mod upload;
 mod watch;
 
+pub use card::Capability;
 pub use device::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 pub use library::Absent;
 pub use nccl::{GroupId, Nccl, NcclComm};

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ops::DeviceError;
 
+use crate::card::Capability;
+
 /// Why there is no GPU to use.
 #[derive(Debug, thiserror::Error)]
 pub enum Absent {
@@ -23,19 +25,31 @@ pub enum Absent {
     /// The driver sees no GPU.
     #[error("the driver sees no GPU; CUDA_VISIBLE_DEVICES may hide it")]
     NoDevice,
-    /// A GPU that is too old.
-    #[error("{name} has compute capability {major}.{minor}, the kernels need 9.0")]
-    TooOld {
+    /// A GPU that our kernels do not run on.
+    #[error(
+        "{name} has compute capability {capability}; attention and products are made of instructions that only Hopper \
+         has, {needed} (H100, H200, GH200){}", way(.other.as_ref())
+    )]
+    Unsuited {
         /// What the maker calls it.
         name: String,
-        /// Compute capability.
-        major: usize,
-        /// Compute capability.
-        minor: usize,
+        /// What it can do.
+        capability: Capability,
+        /// What the kernels need.
+        needed: Capability,
+        /// Name and number of another one of this machine that would do.
+        other: Option<(String, String)>,
     },
     /// The device failed while it was opened.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+/// To another GPU, for a sentence that ends with it.
+fn way(other: Option<&(String, String)>) -> String {
+    other.map_or_else(String::new, |(name, id)| {
+        format!("; this machine has {name} too, CUDA_VISIBLE_DEVICES={id} makes it the first")
+    })
 }
 
 /// Folders, for a sentence that ends with them.

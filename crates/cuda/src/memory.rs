@@ -81,6 +81,20 @@ pub(crate) fn read(
     Ok(bytes)
 }
 
+/// What a host that pins no more is told as; `facts` are those of the kernel about its memory.
+fn not_pinned(wanted: usize, facts: &str) -> DeviceError {
+    let available = facts.lines().find_map(|line| {
+        let rest = line.strip_prefix("MemAvailable:")?;
+        rest.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
+    });
+    DeviceError::OutOfMemory {
+        device: "the host".into(),
+        what: "pinned memory",
+        wanted,
+        free: available.map_or(0, |kilobytes| kilobytes << 10),
+    }
+}
+
 /// Host memory that the GPU can copy from and to by itself.
 pub(crate) struct Pinned {
     address: *mut u8,
@@ -97,6 +111,10 @@ impl Pinned {
         let mut address = std::ptr::null_mut();
         // SAFETY: a valid out-pointer; the context is current.
         let result = unsafe { sys::cuMemHostAlloc(&raw mut address, bytes.max(64), 0) };
+        if result == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            let facts = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+            return Err(not_pinned(bytes, &facts));
+        }
         check(result, "taking pinned memory")?;
         Ok(Self {
             address: address.cast(),
@@ -126,6 +144,29 @@ impl Drop for Pinned {
         unsafe {
             let _ = self.context.enter();
             let _ = sys::cuMemFreeHost(self.address.cast());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_the_host_does_not_pin_is_told_with_bytes() {
+        let facts = "MemTotal:       1000 kB\nMemFree:  10 kB\nMemAvailable:        3 kB\n";
+        for (facts, left) in [(facts, 3072), ("nothing", 0)] {
+            let DeviceError::OutOfMemory {
+                device,
+                what,
+                wanted,
+                free,
+            } = not_pinned(5000, facts)
+            else {
+                panic!("a host that is out of memory is not lost");
+            };
+            assert_eq!((&*device, what), ("the host", "pinned memory"));
+            assert_eq!((wanted, free), (5000, left));
         }
     }
 }

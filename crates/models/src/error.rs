@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use checkpoint::CheckpointError;
 use checkpoint::gguf::GgufError;
-use ops::{DeviceError, RowsError, StreamError};
+use ops::{Beyond, DeviceError, RowsError, StreamError};
 
 /// A description of a model that we cannot follow.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +101,21 @@ pub enum OpenError {
     },
 }
 
+/// A model with sizes that a device has no kernels for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{device} has no kernels for a model with {}", list(.beyond))]
+pub struct TooLarge {
+    /// Which device.
+    pub device: String,
+    /// All of these sizes.
+    pub beyond: Vec<Beyond>,
+}
+
+fn list(beyond: &[Beyond]) -> String {
+    let told: Vec<String> = beyond.iter().map(Beyond::to_string).collect();
+    told.join("; ")
+}
+
 /// A model that could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -110,6 +125,9 @@ pub enum LoadError {
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// A device without kernels for it.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
     /// Rows that were read for the device.
     #[error(transparent)]
     Rows(RowsError),

@@ -25,7 +25,7 @@ mod streamed;
 
 pub use config::{spec_from_config, spec_from_gguf};
 pub use dummy::DummyWeights;
-pub use error::{LoadError, OpenError, SpecError};
+pub use error::{LoadError, OpenError, SpecError, TooLarge};
 pub use inventory::Inventory;
 pub use loader::Progress;
 pub use model::{LoadOptions, Model, load};

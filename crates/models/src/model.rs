@@ -69,6 +69,7 @@ pub fn load(
     options: LoadOptions,
     progress: &mut Progress<'_>,
 ) -> Result<Box<dyn Model>, LoadError> {
+    spec.check_device(device)?;
     Ok(Box::new(Decoder::load(
         spec, source, device, options, progress,
     )?))

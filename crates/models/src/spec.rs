@@ -1,7 +1,8 @@
-use ops::{Activation, Heads};
+use ops::{Activation, Device, Heads, Sizes};
 use tensor::DType;
 
 use crate::Quantisation;
+use crate::error::TooLarge;
 use crate::inventory;
 use crate::rope::RopeSpec;
 
@@ -59,6 +60,29 @@ impl ModelSpec {
     /// Bytes of keys and values that one token takes.
     pub fn kv_bytes_per_token(&self, dtype: DType) -> usize {
         2 * self.layers * self.heads.kv_width() * dtype.size()
+    }
+
+    /// What kernels may be limited in.
+    pub fn sizes(&self) -> Sizes {
+        let heads = self.heads;
+        let qkv = heads.query_width() + 2 * heads.kv_width();
+        Sizes {
+            heads,
+            hidden: self.hidden,
+            outputs: qkv.max(2 * self.feed_forward).max(self.vocabulary),
+        }
+    }
+
+    /// Refuses a device whose kernels do not take the model's sizes.
+    pub fn check_device(&self, device: &dyn Device) -> Result<(), TooLarge> {
+        let beyond = self.sizes().beyond(&device.largest());
+        if beyond.is_empty() {
+            return Ok(());
+        }
+        Err(TooLarge {
+            device: device.info().name.clone(),
+            beyond,
+        })
     }
 
     /// Numbers that were trained.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tensor::{Buffer, DType, View};
 
-use crate::{DeviceError, HostWeight, Kernels, OpError, Weight, WeightFormat, WeightStream};
+use crate::{DeviceError, HostWeight, Kernels, OpError, Sizes, Weight, WeightFormat, WeightStream};
 
 /// Facts about a device that configuration is resolved against.
 #[derive(Clone, Debug)]
@@ -39,6 +39,11 @@ pub trait Device: Send {
     /// Bytes of memory that nobody has taken at this moment, where the device can tell.
     fn memory_left(&self) -> Result<Option<usize>, DeviceError> {
         Ok(None)
+    }
+
+    /// The largest model that its kernels run; asked before anything is loaded.
+    fn largest(&self) -> Sizes {
+        Sizes::ANY
     }
 
     /// Bytes a second that it reads from memory at best, where that is known.

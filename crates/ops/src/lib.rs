@@ -15,6 +15,7 @@ pub mod host;
 pub mod op;
 mod reference;
 pub mod rng;
+mod sizes;
 pub mod weight;
 mod weight_stream;
 
@@ -34,6 +35,7 @@ pub use op::{
     UpdatePages,
 };
 pub use reference::ReferenceDevice;
+pub use sizes::{Beyond, Sizes};
 pub use weight::{AffineRows, Float8Rows, HostValues, HostWeight, Weight, WeightFormat};
 pub use weight_stream::{RowsError, StreamError, WeightRows, WeightStream};
 

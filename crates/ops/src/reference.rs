@@ -32,6 +32,15 @@ impl Default for ReferenceDevice {
     }
 }
 
+impl ReferenceDevice {
+    /// With keys and values of this type.
+    pub fn keeping(kv: DType) -> Self {
+        let mut device = Self::default();
+        device.info.kv = kv;
+        device
+    }
+}
+
 /// The layout of a reference weight: every number as f32.
 struct Numbers(Vec<f32>);
 

@@ -9,6 +9,7 @@
 
 mod buffer;
 mod dtype;
+pub mod float8;
 mod scratch;
 mod view;
 

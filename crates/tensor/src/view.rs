@@ -3,7 +3,7 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
-use crate::{DType, Element, Place};
+use crate::{DType, Element, Place, float8};
 
 #[derive(Clone, Copy, Debug)]
 struct Matrix {
@@ -101,12 +101,25 @@ macro_rules! shape_methods {
             // SAFETY: contiguous, in bounds and of this type (checked), borrowed from self.
             unsafe { std::slice::from_raw_parts(self.matrix.host_row(0), len) }
         }
+        /// One row as bytes of host memory, whatever its type.
+        pub fn row_bytes(&self, row: usize) -> &[u8] {
+            assert_eq!(
+                self.matrix.place,
+                Place::Host,
+                "only host memory can be read by the host"
+            );
+            assert!(row < self.matrix.rows, "row {row} of {}", self.matrix.rows);
+            let bytes = self.matrix.cols * self.matrix.dtype.size();
+            // SAFETY: in bounds (checked), borrowed from self.
+            unsafe { std::slice::from_raw_parts(self.matrix.at(row, 0), bytes) }
+        }
         /// One element of host memory as a number, whatever float or integer type it has.
         pub fn value(&self, row: usize, col: usize) -> f32 {
             match self.matrix.dtype {
                 DType::F32 => self.row::<f32>(row)[col],
                 DType::F16 => self.row::<f16>(row)[col].to_f32(),
                 DType::BF16 => self.row::<bf16>(row)[col].to_f32(),
+                DType::F8E4M3 => float8::decode(self.row_bytes(row)[col]),
                 DType::U32 => self.row::<u32>(row)[col] as f32,
                 DType::I32 => self.row::<i32>(row)[col] as f32,
                 other => panic!("{other} has no plain value"),
@@ -240,19 +253,6 @@ impl<'a> View<'a> {
         let slice: &[T] = self.elements();
         // SAFETY: the memory is borrowed for 'a, not only for this view.
         unsafe { std::slice::from_raw_parts(slice.as_ptr(), slice.len()) }
-    }
-
-    /// One row as bytes of host memory, whatever its type.
-    pub fn row_bytes(&self, row: usize) -> &[u8] {
-        assert_eq!(
-            self.matrix.place,
-            Place::Host,
-            "only host memory can be read by the host"
-        );
-        assert!(row < self.matrix.rows, "row {row} of {}", self.matrix.rows);
-        let bytes = self.matrix.cols * self.matrix.dtype.size();
-        // SAFETY: in bounds (checked), borrowed from self.
-        unsafe { std::slice::from_raw_parts(self.matrix.at(row, 0), bytes) }
     }
 }
 
@@ -399,6 +399,7 @@ impl<'a> ViewMut<'a> {
             DType::F32 => self.row_mut::<f32>(row)[col] = value,
             DType::F16 => self.row_mut::<f16>(row)[col] = f16::from_f32(value),
             DType::BF16 => self.row_mut::<bf16>(row)[col] = bf16::from_f32(value),
+            DType::F8E4M3 => self.row_bytes_mut(row)[col] = float8::encode(value),
             other => panic!("{other} has no plain value"),
         }
     }

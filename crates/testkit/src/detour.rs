@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ops::{
     Device, DeviceError, DeviceInfo, Graph, HostWeight, InventedWeight, Kernels, NoTracer, OpError,
-    Readback, Staging, Tracer, Weight, WeightFormat, WeightStream,
+    Readback, Sizes, Staging, Tracer, Weight, WeightFormat, WeightStream,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
@@ -20,6 +20,11 @@ pub trait Detour: Send {
     /// As of [`Device`].
     fn info(&self) -> &DeviceInfo {
         self.inner().info()
+    }
+
+    /// As of [`Device`].
+    fn largest(&self) -> Sizes {
+        self.inner().largest()
     }
 
     /// As of [`Device`].
@@ -105,6 +110,10 @@ impl<T> Deref for Detoured<T> {
 impl<T: Detour> Device for Detoured<T> {
     fn info(&self) -> &DeviceInfo {
         self.0.info()
+    }
+
+    fn largest(&self) -> Sizes {
+        self.0.largest()
     }
 
     fn bandwidth(&self) -> Option<f64> {

@@ -33,7 +33,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 /// What is wrong with a link from a document; other files and other sites are not looked at.
 fn broken(documents: &BTreeMap<&str, BTreeSet<String>>, from: &str, link: &str) -> Option<String> {
     let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
-    if path.contains("://") || !(path.is_empty() || path.ends_with(".md")) {
+    if path.contains("://") || !(path.is_empty() || path.rsplit('.').next() == Some("md")) {
         return None;
     }
     let target = if path.is_empty() {

@@ -10,16 +10,18 @@ use crate::progress::size;
 const OUT_OF_MEMORY: [&str; 2] = ["CUDA_ERROR_OUT_OF_MEMORY", " were asked, "];
 const UNTOLD: &str = "the driver does not say how much is missing";
 const OTHERS: &str = "stop what else uses the device";
+const HOST: &str = "stop what else uses the host's memory, raise what it lets a process lock (ulimit -l, the container's limits), \
+                    or lower --max-running-requests";
 
 /// Memory that a device did not have, with the difference as far as anybody knows it, and the knob.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum Shortfall {
     /// Something of known size did not fit.
     #[error(
-        "{device}: {} for {what} were asked, {} are free, {} too little; {advice}",
+        "{device}: {} for {what} were asked, {} are free{}; {advice}",
         size(*.wanted as u64),
         size(*.free as u64),
-        size(.wanted.saturating_sub(*.free) as u64)
+        lacking(*.wanted, *.free)
     )]
     Known {
         /// Which device.
@@ -49,6 +51,14 @@ pub(crate) enum Shortfall {
         /// What to do.
         advice: String,
     },
+}
+
+/// By how much memory is short; nothing where a limit of another kind forbids what is free.
+fn lacking(wanted: usize, free: usize) -> String {
+    match wanted.saturating_sub(free) {
+        0 => String::new(),
+        short => format!(", {} too little", size(short as u64)),
+    }
 }
 
 /// How far capturing came before memory was short; all sizes are about alike.
@@ -153,15 +163,14 @@ impl Shortfall {
                 what,
                 wanted: *wanted,
                 free: *free,
-                advice: advise(Some(what)),
+                advice: match *what {
+                    "pinned memory" => HOST.to_owned(),
+                    _ => advise(Some(what)),
+                },
             }),
             DeviceError::Lost { message, .. } if is_memory(message) => Some(Self::Untold {
                 said: message.clone(),
-                advice: if message.contains("pinned memory") {
-                    "stop what else uses the memory of this machine".to_owned()
-                } else {
-                    advise(None)
-                },
+                advice: advise(None),
             }),
             DeviceError::Lost { .. } | DeviceError::UnsupportedWeight { .. } => None,
         }
@@ -260,6 +269,30 @@ mod tests {
     }
 
     #[test]
+    fn pinned_memory_is_the_hosts_and_may_be_forbidden_where_much_is_free() {
+        for (free, lacking) in [(40 * GB, ""), (GB / 2, ", 500.0 MB too little")] {
+            let pinned = DeviceError::OutOfMemory {
+                device: "the host".into(),
+                what: "pinned memory",
+                wanted: GB,
+                free,
+            };
+            for shortfall in [
+                Shortfall::opening(&pinned),
+                Shortfall::loading(&pinned, &budget()),
+                Shortfall::serving(&pinned, &budget()),
+            ] {
+                let message = shortfall.unwrap().to_string();
+                assert!(
+                    message.contains(&format!(" are free{lacking}; ")),
+                    "{message}"
+                );
+                assert!(message.contains("ulimit -l"), "{message}");
+            }
+        }
+    }
+
+    #[test]
     fn what_the_driver_could_not_take_for_itself_is_told_without_a_difference() {
         let context = lost("opening the GPU: out of memory (CUDA_ERROR_OUT_OF_MEMORY)");
         assert_eq!(
@@ -267,9 +300,6 @@ mod tests {
             "memory is short: opening the GPU: out of memory (CUDA_ERROR_OUT_OF_MEMORY); the driver does not say how \
              much is missing; stop what else uses the device, or name another one in CUDA_VISIBLE_DEVICES"
         );
-        let pinned = lost("taking pinned memory: out of memory (CUDA_ERROR_OUT_OF_MEMORY)");
-        let message = Shortfall::serving(&pinned, &budget()).unwrap().to_string();
-        assert!(message.ends_with("the memory of this machine"), "{message}");
     }
 
     #[test]

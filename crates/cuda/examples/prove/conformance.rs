@@ -7,6 +7,11 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     show(&conformance::run(device))
 }
 
+/// What writes and reads keys and values, of the type that the device was opened with.
+pub(crate) fn cache(device: &CudaDevice) -> bool {
+    show(&conformance::cache(device))
+}
+
 /// Attention keeps its promise for decoding rows; dense products keep it within eight rows. The rest is told, not judged.
 pub(crate) fn invariance(device: &CudaDevice) -> bool {
     let report = conformance::invariance(device);

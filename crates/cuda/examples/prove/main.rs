@@ -2,7 +2,8 @@
 //!
 //! `prove [--libraries FOLDER]… [--own-products | --library-products] [--in-turn] [--narrow] [--fold] PART…`, parts as
 //! listed in [`PARTS`]. Every part prints a table; the exit code is zero when nothing was wrong. With `--narrow` the device is opened
-//! as for a server that keeps keys and values of one byte; `conformance` knows two bytes only.
+//! as for a server that keeps keys and values of one byte, and `cache-conformance` compares what writes and reads them with
+//! the references.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -37,8 +38,9 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 29] = [
+const PARTS: [(&str, Part); 30] = [
     ("conformance", conformance::run),
+    ("cache-conformance", conformance::cache),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
     ("narrow", narrow::run),

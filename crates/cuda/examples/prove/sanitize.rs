@@ -1,9 +1,10 @@
-//! Every kernel of attention, sampling and streamed products once, on shapes small enough for a tool that watches every
-//! access.
+//! Every kernel of attention, of sampling and what is around it, and of streamed products once, on shapes small enough for
+//! a tool that watches every access.
 
 use cuda::CudaDevice;
 use ops::{
-    Device as _, Draw, GatherRows, Heads, LogProbs, OpError, Sample, SampleParams, TopLogProbs,
+    CopyPages, CountTokens, Device as _, Draw, EditLogits, GatherRows, Heads, LogProbs, OpError,
+    Penalise, ResolveTokens, Sample, SampleParams, TopLogProbs, UpdatePages,
 };
 use tensor::DType;
 
@@ -24,12 +25,21 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
         && narrow::agrees(device, heads(4, 1, 64), &[(40, 1)])
         && narrow::agrees(device, heads(4, 1, 128), &[(200, 150), (33, 1), (40, 40)])
         && narrow::agrees(device, heads(2, 1, 64), &[(70, 70), (20, 1)]);
+    tables(device).expect("tables");
+    edits(device).expect("edited logits");
     for temperature in [0.0, 0.8] {
-        for (top_k, top_p) in [(u32::MAX, 1.0), (50, 0.95), (u32::MAX, 0.999)] {
+        for (top_k, top_p, min_p) in [
+            (u32::MAX, 1.0, 0.0),
+            (50, 0.95, 0.0),
+            (u32::MAX, 0.999, 0.0),
+            (u32::MAX, 1.0, 0.1),
+            (50, 0.95, 1e-4),
+        ] {
             let params = SampleParams {
                 seed: 5,
                 temperature,
                 top_p,
+                min_p,
                 top_k,
                 ..SampleParams::GREEDY
             };
@@ -83,6 +93,88 @@ fn attend(device: &CudaDevice, (heads, page_size, sequences): Case, kv: DType) {
             .attend(device, 0, query.view(), out)
             .expect("attention");
     }
+}
+
+/// What a step is given: tokens, some of them the last ones of rows, pages of sequences, and pages that are copied.
+fn tables(device: &CudaDevice) -> Result<(), OpError> {
+    let kernels = device.kernels();
+    let staged = Matrix::ints(device, &[7, ResolveTokens::LAST + 1, ResolveTokens::LAST]);
+    let last = Matrix::ints(device, &[3, 4]);
+    let mut out = Matrix::new(device, 1, 3, DType::U32);
+    kernels.resolve_tokens(ResolveTokens {
+        staged: staged.view(),
+        last: last.view(),
+        out: out.view_mut(),
+    })?;
+    let [rows, columns, pages] =
+        [[0, 1, 1], [2, 0, 6], [9, 8, 7]].map(|values| Matrix::ints(device, &values));
+    let mut table = Matrix::new(device, 2, 7, DType::U32);
+    kernels.update_pages(UpdatePages {
+        rows: rows.view(),
+        columns: columns.view(),
+        pages: pages.view(),
+        table: table.view_mut(),
+    })?;
+    let [from, to, tokens] =
+        [[16, 0], [32, 80], [15, 16]].map(|values| Matrix::ints(device, &values));
+    // Pieces of sixteen bytes, and rows that are not made of them.
+    for width in [256, 5] {
+        let mut memory = Matrix::new(device, 3 * 96, width, DType::BF16);
+        kernels.copy_pages(CopyPages {
+            from: from.view(),
+            to: to.view(),
+            tokens: tokens.view(),
+            planes: 3,
+            memory: memory.view_mut(),
+        })?;
+    }
+    Ok(())
+}
+
+/// Counts of tokens, the same one several times in one call, and what penalties and single additions make of logits.
+fn edits(device: &CudaDevice) -> Result<(), OpError> {
+    let (kernels, rows) = (device.kernels(), 3);
+    let mut counts = Matrix::new(device, rows, VOCABULARY, DType::U16);
+    let clear = Matrix::ints(device, &[1]);
+    let counted: Vec<u32> = (0..300).map(|i| i % 3).collect();
+    let tokens: Vec<u32> = (0..300).map(|i| VOCABULARY as u32 - 1 - i % 4).collect();
+    let (counted, tokens) = (
+        Matrix::ints(device, &counted),
+        Matrix::ints(device, &tokens),
+    );
+    kernels.count_tokens(CountTokens {
+        clear: clear.view(),
+        rows: counted.view(),
+        tokens: tokens.view(),
+        counts: counts.view_mut(),
+    })?;
+    let logits = normals(rows * VOCABULARY, 3);
+    let mut logits = Matrix::floats(device, rows, VOCABULARY, DType::F32, &logits);
+    let penalised = SampleParams {
+        frequency: 0.5,
+        presence: 0.25,
+        repetition: 1.2,
+        ..SampleParams::GREEDY
+    };
+    let each = [penalised, SampleParams::GREEDY, penalised];
+    let bytes: Vec<u8> = each.iter().flat_map(small::bytes_of).collect();
+    let params = Matrix::of_bytes(device, rows, SampleParams::BYTES, DType::U8, &bytes);
+    let table_rows = Matrix::ints(device, &[2, 0, 1]);
+    kernels.penalise(Penalise {
+        counts: counts.view(),
+        table_rows: table_rows.view(),
+        params: params.view(),
+        logits: logits.view_mut(),
+    })?;
+    let places = Matrix::ints(device, &[0, 2, 2]);
+    let edited = Matrix::ints(device, &[0, VOCABULARY as u32 - 1, VOCABULARY as u32 - 1]);
+    let values = Matrix::floats(device, 1, 3, DType::F32, &[1.0, -2.0, f32::NEG_INFINITY]);
+    kernels.edit_logits(EditLogits {
+        rows: places.view(),
+        tokens: edited.view(),
+        values: values.view(),
+        logits: logits.view_mut(),
+    })
 }
 
 fn sample(device: &CudaDevice, params: &SampleParams) -> Result<(), OpError> {

@@ -63,8 +63,19 @@ impl Cupti {
         Ok(cupti)
     }
 
+    /// Begins a recording; one that cannot begin leaves nothing behind that takes time or memory.
     fn begin(&self) -> Result<(), NoTracer> {
         Sink::lock().open(self.next_record);
+        let begun = self.enable_all();
+        if begun.is_err() {
+            // why it did not begin says more than why it cannot be undone
+            let _ = self.disable_all();
+            Sink::lock().close();
+        }
+        begun
+    }
+
+    fn enable_all(&self) -> Result<(), NoTracer> {
         for kind in KINDS {
             // SAFETY: takes any number.
             check(unsafe { (self.enable)(kind) }, "beginning to record")?;
@@ -76,14 +87,20 @@ impl Cupti {
         Ok(())
     }
 
+    /// Every kind, also behind one that refuses; then gives the first refusal.
+    fn disable_all(&self) -> Result<(), NoTracer> {
+        // SAFETY: takes any number.
+        let answers = KINDS.map(|kind| unsafe { (self.disable)(kind) });
+        let refused = answers.into_iter().find(|&answer| answer != 0);
+        check(refused.unwrap_or(0), "ending the recording")
+    }
+
     fn end(&self) -> Result<DeviceTrace, NoTracer> {
-        for kind in KINDS {
-            // SAFETY: takes any number.
-            check(unsafe { (self.disable)(kind) }, "ending the recording")?;
-        }
+        let disabled = self.disable_all();
         // SAFETY: calls back into the sink, which is not locked here.
-        check(unsafe { (self.flush)(FLUSH_FORCED) }, "fetching records")?;
-        Ok(Sink::lock().close())
+        let fetched = check(unsafe { (self.flush)(FLUSH_FORCED) }, "fetching records");
+        let trace = Sink::lock().close();
+        disabled.and(fetched).map(|()| trace)
     }
 }
 
@@ -112,10 +129,13 @@ impl CudaTracer {
 impl Tracer for CudaTracer {
     fn begin(&self) -> Result<(), NoTracer> {
         let mut cupti = self.cupti.lock().unwrap_or_else(PoisonError::into_inner);
-        if cupti.is_none() {
-            *cupti = Some(Cupti::open(&self.folders)?);
-        }
-        cupti.as_ref().expect("opened above").begin()
+        let opened = match cupti.take() {
+            Some(cupti) => Ok(cupti),
+            None => Cupti::open(&self.folders),
+        };
+        let begun = opened.and_then(|opened| cupti.insert(opened).begin());
+        // Who asked gets a recording of steps all the same, and would miss kernels only when he opens it.
+        begun.inspect_err(|reason| tracing::warn!("no kernels are recorded: {reason}"))
     }
 
     fn end(&self) -> Result<DeviceTrace, NoTracer> {
@@ -146,5 +166,68 @@ mod tests {
         }
         let never = CudaTracer::new(&[]);
         assert!(never.end().is_err());
+    }
+
+    /// Kinds that are enabled in the stand-in below.
+    static ENABLED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+    fn enabled() -> std::sync::MutexGuard<'static, Vec<u32>> {
+        ENABLED.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    unsafe extern "C" fn enable(kind: u32) -> i32 {
+        enabled().push(kind);
+        0
+    }
+
+    /// As a process without the right to it is told.
+    unsafe extern "C" fn refuse_copies(kind: u32) -> i32 {
+        if kind == MEMCPY {
+            return 35;
+        }
+        enabled().push(kind);
+        0
+    }
+
+    unsafe extern "C" fn disable(kind: u32) -> i32 {
+        enabled().retain(|&other| other != kind);
+        i32::from(kind == MEMCPY)
+    }
+
+    unsafe extern "C" fn succeed(_: u32) -> i32 {
+        0
+    }
+
+    unsafe extern "C" fn tell(now: *mut u64) -> i32 {
+        // SAFETY: as `enable_all` calls it.
+        unsafe { *now = 7 };
+        0
+    }
+
+    unsafe extern "C" fn nothing(_: *mut u8, _: usize, _: *mut *mut u8) -> i32 {
+        12
+    }
+
+    #[test]
+    fn a_recording_that_cannot_begin_or_end_leaves_nothing_on() {
+        let mut cupti = Cupti {
+            enable: refuse_copies,
+            disable,
+            flush: succeed,
+            timestamp: tell,
+            next_record: nothing,
+        };
+        let NoTracer(reason) = cupti.begin().expect_err("copies are refused");
+        assert!(reason.contains("error 35"), "{reason}");
+        assert!(enabled().is_empty(), "{:?}", enabled());
+        assert!(!Sink::lock().is_open());
+
+        cupti.enable = enable;
+        cupti.begin().expect("nothing is refused");
+        assert!(Sink::lock().is_open());
+        let NoTracer(reason) = cupti.end().expect_err("one kind will not end");
+        assert!(reason.contains("error 1"), "{reason}");
+        assert!(enabled().is_empty(), "{:?}", enabled());
+        assert!(!Sink::lock().is_open());
     }
 }

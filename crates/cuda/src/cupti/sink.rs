@@ -58,6 +58,12 @@ impl Sink {
         self.origin = origin;
     }
 
+    /// True while somebody wants records.
+    #[cfg(test)]
+    pub(super) fn is_open(&self) -> bool {
+        self.next.is_some()
+    }
+
     /// The recording, in order.
     pub(super) fn close(&mut self) -> DeviceTrace {
         let all = std::mem::replace(self, Self::new());

@@ -122,7 +122,7 @@ impl CudaDevice {
             clears: op.clear.cols() as u32,
             count: op.rows.cols() as u32,
         };
-        let once = Grid::line(usize::from(op.rows.cols() > 0), 1);
+        let counted = Grid::over(op.rows.cols(), 256);
         // SAFETY: the struct of both kernels; addresses come from checked views.
         unsafe {
             launch(
@@ -131,7 +131,7 @@ impl CudaDevice {
                 Grid::line(op.clear.cols(), 256),
                 &params,
             )?;
-            launch(&self.context, self.functions.count_tokens, once, &params)?;
+            launch(&self.context, self.functions.count_tokens, counted, &params)?;
         }
         Ok(())
     }
@@ -206,11 +206,7 @@ pub(crate) fn launch_activation(
     };
     let units = if pieces { width / 8 } else { width };
     let threads = units.next_multiple_of(32).min(256);
-    let grid = Grid {
-        blocks: (units.div_ceil(PIECES * threads), rows, 1),
-        threads,
-        shared: 0,
-    };
+    let grid = Grid::rows(rows, units.div_ceil(PIECES * threads), threads);
     // SAFETY: the struct of the kernel; addresses and strides come from checked views.
     unsafe { launch(context, function, grid, &params) }
 }

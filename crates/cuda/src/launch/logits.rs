@@ -49,11 +49,7 @@ impl CudaDevice {
             stride: op.logits.stride() as u32,
             vocabulary: op.logits.cols() as u32,
         };
-        let grid = Grid {
-            blocks: (op.logits.cols().div_ceil(256), op.logits.rows(), 1),
-            threads: 256,
-            shared: 0,
-        };
+        let grid = Grid::rows(op.logits.rows(), op.logits.cols().div_ceil(256), 256);
         // SAFETY: the struct of the kernel; addresses come from checked views.
         Ok(unsafe { launch(&self.context, self.functions.penalise, grid, &params) }?)
     }

@@ -13,13 +13,27 @@ mod rope;
 pub(crate) mod sample;
 
 use cudarc::driver::sys;
-use ops::DeviceError;
+use ops::{DeviceError, Heads, Sizes};
 
 use crate::context::Context;
 use crate::driver::check;
 use crate::module::{Function, Modules, outdated};
 
 pub(crate) use open::Opening;
+
+/// The largest model that kernels take: heads that attention's compiled sizes hold and whose partial results have room, rows
+/// that the norm's threads hold, and as many outputs as the plainest product has blocks of eight on y.
+pub(crate) const LARGEST: Sizes = Sizes {
+    heads: Heads {
+        query: 256,
+        kv: 64,
+        dim: rope::WIDEST,
+    },
+    hidden: norm::LONGEST,
+    outputs: 8 * MOST_BESIDE,
+};
+/// Blocks that a grid has at most on y.
+const MOST_BESIDE: usize = 65_535;
 
 /// Every kernel by its role, found once at start.
 pub(crate) struct Functions {
@@ -86,6 +100,15 @@ impl Grid {
     pub(crate) fn line(blocks: usize, threads: usize) -> Self {
         Self {
             blocks: (blocks, 1, 1),
+            threads,
+            shared: 0,
+        }
+    }
+
+    /// So many blocks a row. Rows lie on x, which takes any number of them; y ends at [`MOST_BESIDE`].
+    pub(crate) fn rows(rows: usize, each: usize, threads: usize) -> Self {
+        Self {
+            blocks: (rows, each, 1),
             threads,
             shared: 0,
         }
@@ -247,4 +270,17 @@ unsafe fn enqueue<P: Copy>(
         )
     };
     check(result, "launching a kernel")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_may_have_more_rows_than_y_has_blocks() {
+        let grid = Grid::rows(100_000, 3, 64);
+        let config = config(grid, std::ptr::null_mut());
+        let sides = (config.gridDimX, config.gridDimY, config.gridDimZ);
+        assert_eq!((sides, config.blockDimX), ((100_000, 3, 1), 64));
+    }
 }

@@ -27,6 +27,8 @@ const ELEMENTS: usize = 16;
 const MOST_THREADS: usize = 1536;
 /// Threads of the largest block.
 const THREADS: usize = 1024;
+/// Elements of the longest row.
+pub(super) const LONGEST: usize = ELEMENTS * THREADS;
 
 impl NormParams {
     fn new(
@@ -83,8 +85,8 @@ impl NormParams {
     fn grid(&self, units: usize) -> Grid {
         let (width, rows) = (self.width as usize, self.rows as usize);
         assert!(
-            width <= ELEMENTS * THREADS,
-            "rows of {width} elements are too long to normalise"
+            width <= LONGEST,
+            "a model with rows of {width} elements is refused before it is loaded"
         );
         let each = if self.pieces == 1 { width / 8 } else { width };
         let threads = each.next_multiple_of(32).min(THREADS);
@@ -121,5 +123,24 @@ impl CudaDevice {
         let function = self.functions.add_rms_norm[usize::from(params.is_short())];
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         Ok(unsafe { launch(&self.context, function, grid, &params) }?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::LARGEST;
+
+    #[test]
+    fn the_longest_rows_of_a_model_that_is_taken_have_threads() {
+        let width = LARGEST.hidden as u32;
+        for (pieces, width) in [(1, width), (0, width), (0, width - 1), (1, width / 2)] {
+            let params = NormParams {
+                pieces,
+                ..NormParams::of_rows(1 << 20, width, 3)
+            };
+            let threads = params.grid(132).threads;
+            assert!(threads * ELEMENTS >= width as usize, "{width} elements");
+        }
     }
 }

@@ -47,7 +47,7 @@ const MANY: u32 = 512;
 /// Elements that a warp takes in one turn.
 const AT_ONCE: u32 = 512;
 /// Elements of the widest head.
-const WIDEST: usize = 256;
+pub(super) const WIDEST: usize = 256;
 
 /// Elements of a head that a warp takes in whole pieces.
 fn is_even(head_dim: u32) -> bool {

@@ -350,8 +350,20 @@ impl Blas {
         };
         check(asked, "asking for algorithms")?;
         results.truncate(usize::try_from(found).unwrap_or(0));
-        Ok(results.into_iter().map(|result| result.algo).collect())
+        Ok(usable(&results))
     }
+}
+
+/// Algorithms that the library would run: it gives back those that it tried in vain as well.
+fn usable(results: &[lt::cublasLtMatmulHeuristicResult_t]) -> Vec<Algorithm> {
+    let runs = |result: &&lt::cublasLtMatmulHeuristicResult_t| {
+        result.state == lt::cublasStatus_t::CUBLAS_STATUS_SUCCESS
+    };
+    results
+        .iter()
+        .filter(runs)
+        .map(|result| result.algo)
+        .collect()
 }
 
 impl Drop for Blas {
@@ -361,5 +373,31 @@ impl Drop for Blas {
             let _ = self.context.enter();
             let _ = lt::cublasLtDestroy(self.handle);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn algorithms_that_the_library_tried_in_vain_are_left_out() {
+        use lt::cublasStatus_t as Status;
+        let states = [
+            Status::CUBLAS_STATUS_NOT_SUPPORTED,
+            Status::CUBLAS_STATUS_SUCCESS,
+            Status::CUBLAS_STATUS_ALLOC_FAILED,
+            Status::CUBLAS_STATUS_SUCCESS,
+        ];
+        let results = states.into_iter().zip(1..).map(|(state, number)| {
+            // SAFETY: plain data, for which zero is a valid value.
+            let mut result: lt::cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
+            (result.state, result.algo.data[0]) = (state, number);
+            result
+        });
+        let results: Vec<_> = results.collect();
+        let kept: Vec<u64> = usable(&results).iter().map(|a| a.data[0]).collect();
+        assert_eq!(kept, [2, 4]);
+        assert!(usable(&results[..1]).is_empty());
     }
 }

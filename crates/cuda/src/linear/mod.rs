@@ -347,11 +347,7 @@ impl Products {
             outputs: product.out.cols() as u32,
             wide: u32::from(product.out.dtype() == DType::F32),
         };
-        let grid = Grid {
-            blocks: (product.out.cols().div_ceil(8), product.x.rows(), 1),
-            threads: 256,
-            shared: 0,
-        };
+        let grid = Grid::rows(product.x.rows(), product.out.cols().div_ceil(8), 256);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(&self.context, self.any, grid, &params) }
     }

@@ -1,8 +1,9 @@
 use checkpoint::Encoding;
 use models::LoadOptions;
-use ops::ReferenceDevice;
+use ops::{ReferenceDevice, WeightFormat};
 use tensor::DType;
 
+use crate::devices::narrow;
 use crate::weights::Weights;
 
 const OPTIONS: LoadOptions = LoadOptions {
@@ -153,4 +154,22 @@ fn progress_rises_to_the_whole_checkpoint() {
         let total: usize = weights.bytes.iter().map(Vec::len).sum();
         assert_eq!(seen.last(), Some(&(total, total)));
     }
+}
+
+#[test]
+fn a_model_that_a_device_has_no_kernels_for_is_refused_before_a_weight_is_read() {
+    let (spec, weights) = Weights::of("llama-gqa2");
+    let mut device = narrow(&[WeightFormat::Plain(DType::F32)]);
+    device.0.largest = spec.sizes();
+    let load = |device: &_| {
+        let loaded = models::load(spec.clone(), &weights, device, OPTIONS, &mut |_, _| ());
+        loaded.map_err(|error| error.to_string()).map(drop)
+    };
+    assert_eq!(load(&device), Ok(()));
+    device.0.loaded.borrow_mut().clear();
+    (device.0.largest.heads.dim, device.0.largest.hidden) = (7, 31);
+    let complaint = load(&device).expect_err("heads are too wide");
+    let expected = "has no kernels for a model with head size 8, where 7 is the most; hidden size 32, where 31 is the most";
+    assert!(complaint.ends_with(expected), "{complaint}");
+    assert!(device.0.loaded.borrow().is_empty());
 }

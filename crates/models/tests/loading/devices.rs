@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ops::{
     Device, DeviceError, DeviceInfo, Float8Rows, HostValues, HostWeight, InventedWeight,
-    ReferenceDevice, StreamError, Weight, WeightFormat, WeightRows, WeightStream,
+    ReferenceDevice, Sizes, StreamError, Weight, WeightFormat, WeightRows, WeightStream,
 };
 use tensor::DType;
 use testkit::detour::{Detour, Detoured};
@@ -20,6 +20,8 @@ pub(crate) struct NarrowFormats {
     formats: Vec<WeightFormat>,
     /// Rows of a piece where weights come in pieces.
     piece: Option<usize>,
+    /// The largest model that it takes.
+    pub(crate) largest: Sizes,
     /// Whether it makes up weights of bf16 by itself.
     pub(crate) invents: bool,
     pub(crate) loaded: RefCell<Vec<f32>>,
@@ -38,6 +40,7 @@ pub(crate) fn narrow(formats: &[WeightFormat]) -> Narrow {
         inner,
         formats: formats.to_vec(),
         piece: None,
+        largest: Sizes::ANY,
         invents: false,
         loaded: RefCell::default(),
         biased: RefCell::default(),
@@ -67,6 +70,10 @@ impl Detour for NarrowFormats {
 
     fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    fn largest(&self) -> Sizes {
+        self.largest
     }
 
     fn supports(&self, format: WeightFormat) -> bool {

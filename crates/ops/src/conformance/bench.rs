@@ -5,7 +5,7 @@ use tensor::{Buffer, DType, View, ViewMut};
 use super::compare::{self, Kind, Tolerances};
 use super::run::{Outcome, Report};
 use crate::host::host_values;
-use crate::{Device, DeviceError, OpError, Staging, WeightFormat, rng};
+use crate::{Device, DeviceError, OpError, Staging, WeightFormat, float8, rng};
 
 /// Bytes that go up at once.
 const PIECE: usize = 1 << 20;
@@ -137,27 +137,43 @@ impl<'d> Bench<'d> {
         (rng::uniform(2, 0, self.drawn) * bound as f32) as usize % bound
     }
 
+    /// So many normal numbers, times a factor.
+    pub(super) fn loud(&mut self, count: usize, by: f32) -> Vec<f32> {
+        (0..count).map(|_| by * self.normal()).collect()
+    }
+
+    /// How loud keys and values are that are stored: beyond the largest number too, where the cache's type has a small one.
+    pub(super) fn loudness(&self) -> &'static [f32] {
+        match self.device.info().kv {
+            DType::F8E4M3 => &[1.0, 300.0],
+            _ => &[1.0],
+        }
+    }
+
     /// Random activations.
     pub(super) fn activations(&mut self, rows: usize, cols: usize) -> Twin {
-        let values = self.normals(rows * cols);
-        self.floats(rows, cols, self.activation(), &values)
+        self.placed_activations(rows, cols, false, 1.0)
     }
 
     /// Random activations inside a wider matrix.
     pub(super) fn strided_activations(&mut self, rows: usize, cols: usize) -> Twin {
-        let values = self.normals(rows * (cols + 2 * MARGIN));
-        let mut twin = self.floats(rows, cols + 2 * MARGIN, self.activation(), &values);
-        (twin.cols, twin.margin) = (cols, MARGIN);
-        twin
+        self.placed_activations(rows, cols, true, 1.0)
     }
 
-    /// Random activations, in a wider matrix or not: where rows begin decides how some devices read them.
-    pub(super) fn placed_activations(&mut self, rows: usize, cols: usize, inside: bool) -> Twin {
-        if inside {
-            self.strided_activations(rows, cols)
-        } else {
-            self.activations(rows, cols)
-        }
+    /// Random activations times a factor, in a wider matrix or not: where rows begin decides how some devices read them.
+    pub(super) fn placed_activations(
+        &mut self,
+        rows: usize,
+        cols: usize,
+        inside: bool,
+        by: f32,
+    ) -> Twin {
+        let margin = if inside { MARGIN } else { 0 };
+        let width = cols + 2 * margin;
+        let values = self.loud(rows * width, by);
+        let mut twin = self.floats(rows, width, self.activation(), &values);
+        (twin.cols, twin.margin) = (cols, margin);
+        twin
     }
 
     /// Given numbers as floats of one type on both sides.
@@ -348,6 +364,7 @@ fn numbers(bytes: &[u8], dtype: DType) -> Vec<f64> {
         DType::F32 => each(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]))),
         DType::F16 => each(|b| half::f16::from_le_bytes([b[0], b[1]]).to_f64()),
         DType::BF16 => each(|b| half::bf16::from_le_bytes([b[0], b[1]]).to_f64()),
+        DType::F8E4M3 => each(|b| f64::from(float8::decode(b[0]))),
         DType::U16 => each(|b| f64::from(u16::from_le_bytes([b[0], b[1]]))),
         DType::U32 => each(|b| f64::from(u32::from_le_bytes([b[0], b[1], b[2], b[3]]))),
         other => panic!("no case compares {other}"),

@@ -104,6 +104,18 @@ pub fn run_with(device: &dyn Device, tolerances: Tolerances) -> Report {
     bench.report
 }
 
+/// Runs the cases that depend on the type of keys and values alone.
+pub fn cache(device: &dyn Device) -> Report {
+    cache_with(device, Tolerances::default())
+}
+
+/// As [`cache`], with other tolerances.
+pub fn cache_with(device: &dyn Device, tolerances: Tolerances) -> Report {
+    let mut bench = Bench::new(device, tolerances);
+    cases::cache(&mut bench);
+    bench.report
+}
+
 /// Runs ops on rows alone and in company: bits must not differ.
 pub fn invariance(device: &dyn Device) -> Report {
     let mut bench = Bench::new(device, Tolerances::default());

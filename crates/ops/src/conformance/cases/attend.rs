@@ -18,6 +18,7 @@ struct Scene {
     sinks: Option<Twin>,
     window: Option<usize>,
     soft_cap: Option<f32>,
+    scale: f32,
     /// Length of each sequence of the scene; its row of the page table is its place counted from the end.
     lengths: Vec<usize>,
 }
@@ -31,14 +32,16 @@ struct Case {
     soft_cap: Option<f32>,
     sinks: bool,
     sequences: Vec<Sequence>,
+    /// Keys and values are so many times what is normal, scores are not.
+    loud: f32,
 }
 
 impl Case {
     fn name(&self) -> String {
         let (query, kv, dim) = self.heads;
         format!(
-            "{query}/{kv}×{dim}, page {}, window {:?}, cap {:?}, sinks {}, {:?}",
-            self.page_size, self.window, self.soft_cap, self.sinks, self.sequences
+            "{query}/{kv}×{dim}, page {}, window {:?}, cap {:?}, sinks {}, {:?}, loud {}",
+            self.page_size, self.window, self.soft_cap, self.sinks, self.sequences, self.loud
         )
     }
 }
@@ -70,7 +73,8 @@ impl Scene {
                 let page = table[row * widest + position / case.page_size] as usize;
                 let start = (page * case.page_size + position % case.page_size) * width;
                 for at in start..start + width {
-                    (keys[at], values[at]) = (bench.normal(), bench.normal());
+                    (keys[at], values[at]) =
+                        (case.loud * bench.normal(), case.loud * bench.normal());
                 }
             }
         }
@@ -85,6 +89,7 @@ impl Scene {
             sinks: sinks.map(|sinks| bench.floats(1, query, DType::F32, &sinks)),
             window: case.window,
             soft_cap: case.soft_cap,
+            scale: 1.0 / (case.loud * (dim as f32).sqrt()),
             lengths,
         }
     }
@@ -127,7 +132,7 @@ impl Scene {
             cache,
             batch,
             heads: self.heads,
-            scale: 1.0 / (self.heads.dim as f32).sqrt(),
+            scale: self.scale,
             window: self.window,
             soft_cap: self.soft_cap,
             sinks: self.sinks.as_ref().map(|sinks| sinks.side(on_host)),
@@ -151,6 +156,7 @@ fn cases() -> Vec<Case> {
         soft_cap: None,
         sinks: false,
         sequences: vec![(1, 1), (33, 1), (100, 1), (5, 5)],
+        loud: 1.0,
     };
     let mut cases = vec![plain.clone()];
     let with = |change: &dyn Fn(&mut Case)| {
@@ -201,7 +207,8 @@ fn cases() -> Vec<Case> {
 }
 
 pub(super) fn attend(bench: &mut Bench<'_>) {
-    for case in cases() {
+    let louder = |&loud: &f32| cases().into_iter().map(move |case| Case { loud, ..case });
+    for case in bench.loudness().iter().flat_map(louder) {
         let mut scene = Scene::new(bench, &case);
         let tokens = case.sequences.iter().map(|sequence| sequence.1).sum();
         let query = bench.strided_activations(tokens, scene.heads.query_width());
@@ -230,6 +237,7 @@ pub(super) fn alone_and_in_company(bench: &mut Bench<'_>) {
             soft_cap: None,
             sinks: false,
             sequences: (0..32).map(|i| (1 + i * 11, 1)).collect(),
+            loud: 1.0,
         };
         let mut scene = Scene::new(bench, &case);
         let width = scene.heads.query_width();
@@ -264,6 +272,7 @@ pub(super) fn whole_and_in_chunks(bench: &mut Bench<'_>) {
             soft_cap: None,
             sinks: true,
             sequences: vec![(length, length)],
+            loud: 1.0,
         };
         let mut scene = Scene::new(bench, &case);
         let width = scene.heads.query_width();

@@ -1,5 +1,6 @@
 use super::super::bench::Bench;
 use super::super::compare::Kind;
+use super::MANY_ROWS;
 use crate::{Activation, AddRmsNorm, GatedActivation, GatherRows, RmsNorm};
 
 const SHAPES: [(usize, usize); 10] = [
@@ -23,7 +24,7 @@ fn placed_shapes() -> impl Iterator<Item = (usize, usize, bool)> {
 
 pub(super) fn rms_norm(bench: &mut Bench<'_>) {
     for (rows, cols, inside) in placed_shapes() {
-        let x = bench.placed_activations(rows, cols, inside);
+        let x = bench.placed_activations(rows, cols, inside, 1.0);
         let weight = bench.activations(1, cols);
         let mut out = bench.output(rows, cols, inside);
         let eps = 1e-5;
@@ -48,7 +49,7 @@ pub(super) fn rms_norm(bench: &mut Bench<'_>) {
 
 pub(super) fn add_rms_norm(bench: &mut Bench<'_>) {
     for (rows, cols, inside) in placed_shapes() {
-        let x = bench.placed_activations(rows, cols, inside);
+        let x = bench.placed_activations(rows, cols, inside, 1.0);
         let mut residual = bench.activations(rows, cols);
         let weight = bench.activations(1, cols);
         let mut out = bench.output(rows, cols, false);
@@ -78,7 +79,14 @@ pub(super) fn add_rms_norm(bench: &mut Bench<'_>) {
 
 pub(super) fn gated_activation(bench: &mut Bench<'_>) {
     for activation in [Activation::Silu, Activation::GeluTanh] {
-        for (rows, width) in [(1, 1536), (1, 1), (3, 17), (30, 700), (0, 8)] {
+        for (rows, width) in [
+            (1, 1536),
+            (1, 1),
+            (3, 17),
+            (30, 700),
+            (0, 8),
+            (MANY_ROWS, 2),
+        ] {
             let mut values = bench.normals(rows * width * 2);
             for (index, value) in values.iter_mut().enumerate() {
                 // Some far out, where curves saturate.

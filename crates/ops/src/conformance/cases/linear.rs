@@ -3,6 +3,7 @@ use tensor::DType;
 
 use super::super::bench::Bench;
 use super::super::compare::Kind;
+use super::MANY_ROWS;
 use crate::{
     AffineRows, Embed, Float8Rows, HostValues, HostWeight, Linear, Weight, WeightFormat, float8,
 };
@@ -328,6 +329,34 @@ pub(super) fn linear(bench: &mut Bench<'_>) {
             });
             bench.compare("linear", &case, kind(bench, &weight), &ran, &out);
         }
+    }
+}
+
+/// Steps of any number of rows, and rows that no kernel but the plainest takes.
+pub(super) fn many_rows(bench: &mut Bench<'_>) {
+    let (inputs, outputs) = (3, 5);
+    let plain = |format: &&Format| matches!(format.name, "bf16" | "fp8 a tensor");
+    for format in FORMATS.iter().filter(plain) {
+        let Some((weight, numbers)) = weight(bench, format, outputs, inputs) else {
+            continue;
+        };
+        let x = bench.activations(MANY_ROWS, inputs);
+        let mut out = bench.output(MANY_ROWS, outputs, false);
+        let op = Linear {
+            x: x.host(),
+            weight: &weight,
+            bias: None,
+            out: out.host_mut(),
+        };
+        op.reference(&numbers);
+        let ran = bench.device.kernels().linear(Linear {
+            x: x.device(),
+            weight: &weight,
+            bias: None,
+            out: out.device_mut(),
+        });
+        let case = format!("{} {MANY_ROWS}×{inputs}→{outputs}", format.name);
+        bench.compare("linear", &case, kind(bench, &weight), &ran, &out);
     }
 }
 

@@ -14,9 +14,13 @@ mod tables;
 use super::bench::Bench;
 use crate::Comm;
 
+/// Rows of a step that is longer than one side of a grid of blocks may be.
+const MANY_ROWS: usize = (1 << 16) + 1;
+
 /// Every case of every op.
 pub(super) fn all(bench: &mut Bench<'_>) {
     linear::linear(bench);
+    linear::many_rows(bench);
     linear::embed(bench);
     elementwise::rms_norm(bench);
     elementwise::add_rms_norm(bench);
@@ -24,10 +28,7 @@ pub(super) fn all(bench: &mut Bench<'_>) {
     elementwise::gather_rows(bench);
     fused::layer_end(bench);
     rope::rope(bench);
-    rope::store_kv(bench);
-    rope::rope_store_kv(bench);
-    attend::attend(bench);
-    rope_attend::rope_attend(bench);
+    cache(bench);
     sampling::edit_logits(bench);
     sampling::penalise(bench);
     sampling::sample(bench);
@@ -37,6 +38,14 @@ pub(super) fn all(bench: &mut Bench<'_>) {
     tables::update_pages(bench);
     tables::copy_pages(bench);
     tables::count_tokens(bench);
+}
+
+/// Cases of what writes and reads keys and values in memory.
+pub(super) fn cache(bench: &mut Bench<'_>) {
+    rope::store_kv(bench);
+    rope::rope_store_kv(bench);
+    attend::attend(bench);
+    rope_attend::rope_attend(bench);
 }
 
 /// Equal bits in any batch, which a CPU promises and a GPU in part.

@@ -51,7 +51,7 @@ pub(super) fn rope(bench: &mut Bench<'_>) {
         let table = table(bench, rotated);
         let positions = positions(bench, tokens);
         let weight = bench.activations(1, head_dim);
-        let mut x = bench.placed_activations(tokens, heads * head_dim, inside);
+        let mut x = bench.placed_activations(tokens, heads * head_dim, inside, 1.0);
         let eps = 1e-6;
         Rope {
             norm: normalised.then(|| HeadNorm {
@@ -87,25 +87,33 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    pub(super) fn new(bench: &mut Bench<'_>, slots: usize, width: usize) -> Self {
-        let kv = bench.device.info().kv;
-        let (keys, values) = (bench.normals(slots * width), bench.normals(slots * width));
+    pub(super) fn new(bench: &mut Bench<'_>, slots: usize, width: usize, loud: f32) -> Self {
+        let (kv, count) = (bench.device.info().kv, slots * width);
+        let (keys, values) = (bench.loud(count, loud), bench.loud(count, loud));
         Self {
             keys: bench.floats(slots, width, kv, &keys),
             values: bench.floats(slots, width, kv, &values),
         }
     }
 
+    /// After an op that has rotated keys, or only stored them.
     pub(super) fn compare(
         &self,
         bench: &mut Bench<'_>,
         op: &'static str,
         case: &str,
         ran: &Result<(), crate::OpError>,
+        rotated: bool,
     ) {
-        let kind = Kind::Float(bench.device.info().kv);
-        bench.compare(op, &format!("{case} keys"), kind, ran, &self.keys);
-        bench.compare(op, &format!("{case} values"), kind, ran, &self.values);
+        let kv = Kind::Float(bench.device.info().kv);
+        // There is one nearest number of eight bits.
+        let stored = match kv {
+            Kind::Float(DType::F8E4M3) => Kind::Exact,
+            kind => kind,
+        };
+        let of_keys = if rotated { kv } else { stored };
+        bench.compare(op, &format!("{case} keys"), of_keys, ran, &self.keys);
+        bench.compare(op, &format!("{case} values"), stored, ran, &self.values);
     }
 }
 
@@ -120,11 +128,13 @@ fn slots(bench: &mut Bench<'_>, tokens: usize) -> Twin {
 }
 
 pub(super) fn store_kv(bench: &mut Bench<'_>) {
-    for (tokens, width) in [(1, 192), (5, 33), (30, 512), (0, 64)] {
-        let key = bench.strided_activations(tokens, width);
-        let value = bench.strided_activations(tokens, width);
+    let shapes = [(1, 192), (5, 33), (30, 512), (0, 64)];
+    let both = |&loud: &f32| shapes.map(|(tokens, width)| (tokens, width, loud));
+    for (tokens, width, loud) in bench.loudness().iter().flat_map(both) {
+        let key = bench.placed_activations(tokens, width, true, loud);
+        let value = bench.placed_activations(tokens, width, true, loud);
         let slots = slots(bench, tokens);
-        let mut cache = Cache::new(bench, SLOTS, width);
+        let mut cache = Cache::new(bench, SLOTS, width, 1.0);
         StoreKv {
             key: key.host(),
             value: value.host(),
@@ -138,8 +148,8 @@ pub(super) fn store_kv(bench: &mut Bench<'_>) {
             slots: slots.device(),
             cache: KvCache::new(cache.keys.device_mut(), cache.values.device_mut()),
         });
-        let case = format!("{tokens}×{width}");
-        cache.compare(bench, "store_kv", &case, &ran);
+        let case = format!("{tokens}×{width}, loud {loud}");
+        cache.compare(bench, "store_kv", &case, &ran, false);
     }
 }
 
@@ -155,16 +165,22 @@ const STORED: [(usize, usize, usize, usize, bool); 7] = [
 ];
 
 pub(super) fn rope_store_kv(bench: &mut Bench<'_>) {
+    for &loud in bench.loudness() {
+        rope_store_loud_kv(bench, loud);
+    }
+}
+
+fn rope_store_loud_kv(bench: &mut Bench<'_>, loud: f32) {
     for (&(query, kv, dim, tokens, normalised), inside) in STORED.iter().flat_map(placed) {
         let heads = Heads { query, kv, dim };
         let table = table(bench, dim);
         let positions = positions(bench, tokens);
         let slots = slots(bench, tokens);
         let weight = bench.activations(1, dim);
-        let mut q = bench.placed_activations(tokens, heads.query_width(), inside);
-        let mut k = bench.placed_activations(tokens, heads.kv_width(), inside);
-        let value = bench.placed_activations(tokens, heads.kv_width(), inside);
-        let mut cache = Cache::new(bench, SLOTS, heads.kv_width());
+        let mut q = bench.placed_activations(tokens, heads.query_width(), inside, 1.0);
+        let mut k = bench.placed_activations(tokens, heads.kv_width(), inside, loud);
+        let value = bench.placed_activations(tokens, heads.kv_width(), inside, loud);
+        let mut cache = Cache::new(bench, SLOTS, heads.kv_width(), 1.0);
         let host_norm = normalised.then(|| HeadNorm {
             weight: weight.host(),
             eps: 1e-6,
@@ -200,10 +216,10 @@ pub(super) fn rope_store_kv(bench: &mut Bench<'_>) {
             slots: slots.device(),
             cache: KvCache::new(cache.keys.device_mut(), cache.values.device_mut()),
         });
-        let case = format!("{tokens}×{query}/{kv}×{dim}, inside {inside}");
+        let case = format!("{tokens}×{query}/{kv}×{dim}, inside {inside}, loud {loud}");
         let kind = Kind::Float(bench.activation());
         bench.compare("rope_store_kv", &case, kind, &ran, &q);
         bench.compare("rope_store_kv", &case, kind, &ran, &k);
-        cache.compare(bench, "rope_store_kv", &case, &ran);
+        cache.compare(bench, "rope_store_kv", &case, &ran, true);
     }
 }

@@ -1,4 +1,4 @@
-use tensor::ViewMut;
+use tensor::{DType, ViewMut};
 
 use super::super::bench::{Bench, Twin};
 use super::super::compare::Kind;
@@ -13,7 +13,7 @@ type Case = (
     &'static [(usize, usize)],
 );
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 13] = [
     (
         (4, 1, 128),
         16,
@@ -31,6 +31,7 @@ const CASES: [Case; 12] = [
     ((6, 2, 128), 16, None, &[(70, 3), (31, 1)]),
     ((5, 1, 20), 16, None, &[(70, 1), (31, 1)]),
     ((4, 1, 128), 16, None, &[(300, 0)]),
+    ((8, 2, 128), 64, None, &[(150, 150), (129, 5), (40, 1)]),
 ];
 
 /// One side of a matrix, to write.
@@ -47,6 +48,7 @@ struct Scene {
     heads: Heads,
     page_size: usize,
     window: Option<usize>,
+    scale: f32,
     max_query: usize,
     query: Twin,
     key: Twin,
@@ -65,7 +67,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(bench: &mut Bench<'_>, case: &Case, normalised: bool) -> Self {
+    fn new(bench: &mut Bench<'_>, case: &Case, normalised: bool, loud: f32) -> Self {
         let &((query, kv, dim), page_size, window, sequences) = case;
         let heads = Heads { query, kv, dim };
         let pages: Vec<usize> = sequences.iter().map(|s| s.0.div_ceil(page_size)).collect();
@@ -97,8 +99,8 @@ impl Scene {
             window,
             max_query: sequences.iter().map(|s| s.1).max().unwrap_or(0),
             query: bench.strided_activations(tokens, heads.query_width()),
-            key: bench.strided_activations(tokens, heads.kv_width()),
-            value: bench.strided_activations(tokens, heads.kv_width()),
+            key: bench.placed_activations(tokens, heads.kv_width(), true, loud),
+            value: bench.placed_activations(tokens, heads.kv_width(), true, loud),
             norm: normalised.then(|| bench.activations(1, dim)),
             positions: positions(bench, tokens),
             table: table(bench, dim),
@@ -107,8 +109,10 @@ impl Scene {
             lengths: bench.ints(&lengths),
             table_rows: bench.ints(&rows_of),
             page_table: bench.int_matrix(rows, widest, &pages_of),
-            sinks: bench.floats(1, query, tensor::DType::F32, &sinks),
-            cache: Cache::new(bench, all * page_size, heads.kv_width()),
+            sinks: bench.floats(1, query, DType::F32, &sinks),
+            cache: Cache::new(bench, all * page_size, heads.kv_width(), loud),
+            // Scores are as large as they are of normal keys.
+            scale: 1.0 / (loud * (dim as f32).sqrt()),
             out: bench.output(tokens, heads.query_width(), true),
         }
     }
@@ -142,7 +146,7 @@ impl Scene {
                 page_size: self.page_size,
                 max_query: self.max_query,
             },
-            scale: 1.0 / (self.heads.dim as f32).sqrt(),
+            scale: self.scale,
             window: self.window,
             soft_cap: None,
             sinks: self.window.is_some().then(|| self.sinks.side(on_host)),
@@ -152,18 +156,23 @@ impl Scene {
 }
 
 pub(super) fn rope_attend(bench: &mut Bench<'_>) {
+    // What is attended to was rounded to the cache's type.
+    let kind = Kind::Float(match bench.device.info().kv {
+        DType::F8E4M3 => DType::F8E4M3,
+        _ => bench.activation(),
+    });
+    let ways = |&loud: &f32| [(false, loud), (true, loud)];
     for case in &CASES {
-        for normalised in [false, true] {
-            let mut scene = Scene::new(bench, case, normalised);
+        for (normalised, loud) in bench.loudness().iter().flat_map(ways) {
+            let mut scene = Scene::new(bench, case, normalised, loud);
             scene
                 .op(true)
                 .compose(&crate::ReferenceDevice::default())
                 .expect("the reference takes every case");
             let ran: Result<(), OpError> = bench.device.kernels().rope_attend(scene.op(false));
-            let name = format!("{case:?}, normalised {normalised}");
-            let kind = Kind::Float(bench.activation());
+            let name = format!("{case:?}, normalised {normalised}, loud {loud}");
             bench.compare("rope_attend", &name, kind, &ran, &scene.out);
-            scene.cache.compare(bench, "rope_attend", &name, &ran);
+            scene.cache.compare(bench, "rope_attend", &name, &ran, true);
         }
     }
 }

@@ -2,6 +2,7 @@ use tensor::DType;
 
 use super::super::bench::{Bench, Twin};
 use super::super::compare::Kind;
+use super::MANY_ROWS;
 use crate::{Draw, EditLogits, LogProbs, Penalise, Sample, SampleParams, TopLogProbs};
 
 const VOCABULARIES: [usize; 4] = [1, 17, 1000, 49_152];
@@ -65,7 +66,8 @@ pub(super) fn edit_logits(bench: &mut Bench<'_>) {
 }
 
 pub(super) fn penalise(bench: &mut Bench<'_>) {
-    for vocabulary in VOCABULARIES {
+    let few = VOCABULARIES.map(|vocabulary| (4, vocabulary));
+    for (rows, vocabulary) in few.into_iter().chain([(MANY_ROWS, 2)]) {
         let penalty = |frequency, presence, repetition| SampleParams {
             frequency,
             presence,
@@ -78,13 +80,15 @@ pub(super) fn penalise(bench: &mut Bench<'_>) {
             penalty(0.0, -1.0, 1.0),
             penalty(0.3, 0.2, 1.3),
         ];
-        let mut logits = logits(bench, each.len(), vocabulary);
+        let each: Vec<_> = each.into_iter().cycle().take(rows).collect();
+        let mut logits = logits(bench, rows, vocabulary);
         let params = params(bench, &each);
         let counts: Vec<u8> = (0..5 * vocabulary)
             .flat_map(|i| (if i % 7 == 3 { (i % 5) as u16 } else { 0 }).to_le_bytes())
             .collect();
         let counts = bench.bytes(5, vocabulary, DType::U16, &counts);
-        let table_rows = bench.ints(&[4, 0, 2, 1]);
+        let table_rows: Vec<u32> = [4, 0, 2, 1].into_iter().cycle().take(rows).collect();
+        let table_rows = bench.ints(&table_rows);
         Penalise {
             counts: counts.host(),
             table_rows: table_rows.host(),
@@ -101,7 +105,7 @@ pub(super) fn penalise(bench: &mut Bench<'_>) {
         let kind = Kind::Float(DType::F32);
         bench.compare(
             "penalise",
-            &format!("vocabulary {vocabulary}"),
+            &format!("{rows} rows, vocabulary {vocabulary}"),
             kind,
             &ran,
             &logits,

@@ -95,12 +95,13 @@ pub(super) fn count_tokens(bench: &mut Bench<'_>) {
     let before: Vec<u8> = (0..3 * 40u16)
         .flat_map(|i| (if i == 45 { u16::MAX } else { i % 3 }).to_le_bytes())
         .collect();
+    // Many at once, most of them the same few.
+    let many: Vec<u32> = (0..700).collect();
+    let many_rows: Vec<u32> = many.iter().map(|i| i % 5 % 3).collect();
+    let many_tokens: Vec<u32> = many.iter().map(|i| i % 7 * (i % 2)).collect();
     for (clear, rows, tokens) in [
-        (
-            &[] as &[u32],
-            &[1u32, 1, 0, 1] as &[u32],
-            &[5u32, 5, 39, 4] as &[u32],
-        ),
+        (&[2u32] as &[u32], &many_rows[..], &many_tokens[..]),
+        (&[], &[1, 1, 0, 1], &[5, 5, 39, 4]),
         (&[0, 2], &[2], &[7]),
         (&[1], &[], &[]),
     ] {

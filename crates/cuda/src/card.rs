@@ -1,0 +1,196 @@
+//! What the driver tells of GPUs before one is opened, and whether our kernels run on them.
+
+use std::fmt;
+
+use cudarc::driver::sys;
+use ops::DeviceError;
+
+use crate::context::Context;
+use crate::driver::check;
+use crate::library::Absent;
+
+/// The one compute capability that kernels with Hopper's own instructions run on: newer GPUs lack them again.
+const NEEDED: Capability = Capability(9, 0);
+
+/// Major and minor number of what a GPU can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capability(pub usize, pub usize);
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+/// A GPU that the driver sees.
+pub(crate) struct Card {
+    pub(crate) device: sys::CUdevice,
+    name: String,
+    pub(crate) capability: Capability,
+    /// As `CUDA_VISIBLE_DEVICES` takes it, whatever that holds now.
+    id: String,
+}
+
+impl Card {
+    /// Those that the driver sees, in its order.
+    pub(crate) fn all() -> Result<Vec<Self>, DeviceError> {
+        let mut count = 0;
+        // SAFETY: the driver is loaded (the caller checked).
+        unsafe {
+            let started = sys::cuInit(0);
+            // a driver without GPUs, or with all of them hidden, does not start
+            if started == sys::CUresult::CUDA_ERROR_NO_DEVICE {
+                return Ok(Vec::new());
+            }
+            check(started, "starting the driver")?;
+            check(sys::cuDeviceGetCount(&raw mut count), "counting GPUs")?;
+        }
+        (0..count).map(Self::at).collect()
+    }
+
+    fn at(ordinal: i32) -> Result<Self, DeviceError> {
+        use sys::CUdevice_attribute as Attribute;
+        let (mut device, mut uuid) = (0, sys::CUuuid { bytes: [0; 16] });
+        // SAFETY: the driver was started, and every out-pointer is valid.
+        unsafe {
+            let found = sys::cuDeviceGet(&raw mut device, ordinal);
+            check(found, "finding the GPU")?;
+            let told = sys::cuDeviceGetUuid_v2(&raw mut uuid, device);
+            check(told, "asking the GPU's number")?;
+        }
+        let major = Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR;
+        let minor = Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR;
+        Ok(Self {
+            device,
+            name: name(device)?,
+            capability: Capability(attribute(device, major)?, attribute(device, minor)?),
+            id: id(uuid.bytes.map(|byte| byte as u8)),
+        })
+    }
+
+    fn runs_kernels(&self) -> bool {
+        self.capability == NEEDED
+    }
+}
+
+/// The first card, which is the one that is used, unless our kernels do not run on it.
+pub(crate) fn first(cards: &[Card]) -> Result<&Card, Absent> {
+    let card = cards.first().ok_or(Absent::NoDevice)?;
+    if card.runs_kernels() {
+        return Ok(card);
+    }
+    let other = cards.iter().find(|card| card.runs_kernels());
+    Err(Absent::Unsuited {
+        name: card.name.clone(),
+        capability: card.capability,
+        needed: NEEDED,
+        other: other.map(|card| (card.name.clone(), card.id.clone())),
+    })
+}
+
+/// What the maker calls a GPU.
+pub(crate) fn name(device: sys::CUdevice) -> Result<String, DeviceError> {
+    let mut name = [0 as std::ffi::c_char; 256];
+    // SAFETY: the driver writes at most 256 bytes, zero-terminated.
+    let result = unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), 256, device) };
+    check(result, "asking the GPU's name")?;
+    // SAFETY: zero-terminated by the driver.
+    let name = unsafe { std::ffi::CStr::from_ptr(name.as_ptr()) };
+    Ok(name.to_string_lossy().into_owned())
+}
+
+/// A number that the driver knows of a GPU.
+pub(crate) fn attribute(
+    device: sys::CUdevice,
+    attribute: sys::CUdevice_attribute,
+) -> Result<usize, DeviceError> {
+    let mut value = 0;
+    // SAFETY: a valid out-pointer and a device that was found.
+    let result = unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, device) };
+    check(result, "asking the GPU's facts")?;
+    Ok(usize::try_from(value).unwrap_or(0))
+}
+
+/// As the maker's tools write a GPU's number.
+fn id(bytes: [u8; 16]) -> String {
+    let parts = [0..4, 4..6, 6..8, 8..10, 10..16];
+    let part = |range: std::ops::Range<usize>| {
+        let digits = bytes[range].iter().map(|byte| format!("{byte:02x}"));
+        digits.collect::<String>()
+    };
+    format!("GPU-{}", parts.map(part).join("-"))
+}
+
+/// Bytes a second that kernels of any maker were seen to read: measured where we could, else nine tenths of what clock and
+/// width of the memory promise.
+pub(crate) fn bandwidth(context: &Context) -> Result<Option<f64>, DeviceError> {
+    use sys::CUdevice_attribute as Attribute;
+    if let Some(measured) = measured_bandwidth(&context.name()?) {
+        return Ok(Some(measured));
+    }
+    let kilohertz = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
+    let bits = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?;
+    // twice a clock
+    let promised = 2.0 * 1e3 * kilohertz as f64 * (bits / 8) as f64;
+    Ok((promised > 0.0).then_some(0.9 * promised))
+}
+
+/// Of GPUs that we have measured, by name.
+fn measured_bandwidth(name: &str) -> Option<f64> {
+    // "GH200" is another memory
+    let is_h200 = name.split_whitespace().any(|word| word == "H200");
+    is_h200.then_some(4.38e12)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(name: &str, major: usize, minor: usize, number: u8) -> Card {
+        Card {
+            device: 0,
+            name: name.into(),
+            capability: Capability(major, minor),
+            id: id([number; 16]),
+        }
+    }
+
+    #[test]
+    fn only_hopper_is_opened_and_others_are_told_what_is_needed() {
+        for (major, minor) in [(8, 0), (8, 9), (10, 0), (12, 0), (9, 1)] {
+            let refused = first(&[card("A card", major, minor, 1)]).err();
+            let said = refused.expect("no kernels for it").to_string();
+            let facts = ["A card", &format!("{major}.{minor}"), "9.0", "Hopper"];
+            assert!(facts.iter().all(|fact| said.contains(fact)), "{said}");
+            assert!(!said.contains("CUDA_VISIBLE_DEVICES"), "{said}");
+        }
+        assert!(first(&[card("NVIDIA H200", 9, 0, 1)]).is_ok());
+        assert!(matches!(first(&[]), Err(Absent::NoDevice)));
+    }
+
+    #[test]
+    fn another_card_that_would_do_is_named_with_the_way_to_it() {
+        let cards = [
+            card("Old", 8, 0, 1),
+            card("New", 12, 0, 2),
+            card("Right", 9, 0, 0xab),
+        ];
+        let said = first(&cards).err().expect("the first is old").to_string();
+        let way = "CUDA_VISIBLE_DEVICES=GPU-abababab-abab-abab-abab-abababababab";
+        assert!(said.contains("Right") && said.contains(way), "{said}");
+        assert!(first(&cards[2..]).is_ok());
+    }
+
+    #[test]
+    fn a_measured_rate_is_of_cards_of_that_name_alone() {
+        for (name, known) in [
+            ("NVIDIA H200", true),
+            ("NVIDIA H200 NVL", true),
+            ("NVIDIA GH200 144G HBM3e", false),
+            ("NVIDIA GH200 480GB", false),
+            ("NVIDIA H100 80GB HBM3", false),
+        ] {
+            assert_eq!(measured_bandwidth(name).is_some(), known, "{name}");
+        }
+    }
+}
