@@ -34,6 +34,8 @@ pub(crate) const COMMAND: ServerCommand = ServerCommand {
 
 /// How long a connection may take until its next request has a whole head; uvicorn closes idle ones after 5 s.
 const HEAD_TIME: Duration = Duration::from_secs(30);
+/// Time that the end of the process may take.
+const HELD_UP: Duration = Duration::from_secs(10);
 /// Values that are nobody's business.
 const SECRETS: &[&str] = &["api-key", "admin-api-key", "ssl-keyfile-password"];
 
@@ -93,9 +95,27 @@ fn serve(config: ServerConfig, started: Started, parsers: &Parsers) -> anyhow::R
         .max_blocking_threads(cores)
         .build()?;
     match runtime.block_on(server::run(config, started.engine, text))? {
-        Stopped::Drained => started.thread.stop().context("the engine broke"),
-        Stopped::AtOnce => Ok(()),
+        Stopped::Drained => {
+            let stopped = started.thread.stop().context("the engine broke");
+            stopped.inspect_err(|_| end_if_held_up())
+        }
+        Stopped::AtOnce => {
+            end_if_held_up();
+            Ok(())
+        }
     }
+}
+
+/// Ends the process by force when it is still there after a while: a driver that hangs may hold up its end as well.
+fn end_if_held_up() {
+    std::thread::spawn(|| {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the thing itself is the end of this thread"
+        )]
+        std::thread::sleep(HELD_UP);
+        std::process::abort();
+    });
 }
 
 /// What would be served, and how.

@@ -292,7 +292,8 @@ fn capture(rank: &mut Rank, launch: &Launch, free: usize) -> anyhow::Result<()> 
             wanted: rows.len(),
             done: begun.saturating_sub(1),
             before: free,
-            left: memory_left(rank)?,
+            // a device that is broken says nothing any more
+            left: memory_left(rank).unwrap_or(0),
         };
         return Err(
             match Shortfall::capturing(&lost, captures, &launch.budget) {

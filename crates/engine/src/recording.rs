@@ -35,7 +35,14 @@ impl Recording {
 
 /// What handles know of the recording; the engine thread does what they ask, in the order they ask it.
 #[derive(Default)]
-pub(crate) struct Recorded(Mutex<Weak<()>>);
+pub(crate) struct Recorded(Mutex<Latest>);
+
+/// The newest recording: the device has one tracer, so another begins only when this one's trace has been handed over.
+#[derive(Default)]
+struct Latest {
+    running: Weak<()>,
+    is_stopped: bool,
+}
 
 impl Recorded {
     /// Begins one, unless one runs; `ask` tells the engine thread and says whether that still listens.
@@ -43,8 +50,8 @@ impl Recorded {
         &self,
         ask: impl FnOnce(oneshot::Sender<String>) -> bool,
     ) -> Result<Recording, RecordingError> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.strong_count() > 0 {
+        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.running.strong_count() > 0 {
             return Err(RecordingError::Running);
         }
         let (result, trace) = oneshot::channel();
@@ -52,17 +59,20 @@ impl Recorded {
             return Err(RecordingError::EngineGone);
         }
         let running = Arc::new(());
-        *known = Arc::downgrade(&running);
+        *latest = Latest {
+            running: Arc::downgrade(&running),
+            is_stopped: false,
+        };
         Ok(Recording { trace, running })
     }
 
     /// Ends the one that runs; `ask` is as above.
     pub(crate) fn end(&self, ask: impl FnOnce() -> bool) -> Result<(), RecordingError> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.strong_count() == 0 {
+        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.running.strong_count() == 0 || latest.is_stopped {
             return Err(RecordingError::NotRunning);
         }
-        *known = Weak::new();
+        latest.is_stopped = true;
         ask().then_some(()).ok_or(RecordingError::EngineGone)
     }
 }

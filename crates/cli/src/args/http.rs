@@ -231,7 +231,8 @@ pub(super) const ENTRIES: &[Entry] = &[
     honoured(
         FlagSpec::float(
             "watchdog-timeout",
-            "Seconds that a step may take before the device counts as lost and the server ends; 0 waits for ever.",
+            "Seconds that a step may take before the device counts as lost and the server ends; 0 waits for ever, as a CPU does \
+             unless this is given.",
         )
         .default(Preset::Float(300.0)),
     ),

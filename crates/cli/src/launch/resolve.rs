@@ -235,7 +235,11 @@ impl Resolver<'_> {
     /// How long a step may take; zero is for ever.
     fn watchdog(&mut self) -> Result<Option<Duration>, ConfigError> {
         let flag = "watchdog-timeout";
-        let seconds = self.parsed.float(flag).unwrap_or(0.0);
+        let (seconds, why) = match self.parsed.float(flag) {
+            Some(seconds) if self.parsed.given(flag) => (seconds, "given"),
+            Some(seconds) if !self.on_cpu() => (seconds, "default"),
+            _ => (0.0, "a CPU does not hang, and may compute for long"),
+        };
         let patience = Duration::try_from_secs_f64(seconds).map_err(|_| {
             out_of_range(
                 "--watchdog-timeout",
@@ -243,11 +247,6 @@ impl Resolver<'_> {
                 "a number of seconds from 0 on",
             )
         })?;
-        let why = if self.parsed.given(flag) {
-            "given"
-        } else {
-            "default"
-        };
         self.note("watchdog_timeout", format!("{seconds:?}"), why);
         Ok((!patience.is_zero()).then_some(patience))
     }

@@ -99,7 +99,7 @@ fn every_setting_has_a_default_on_a_cpu() {
         ("dtype", "float32"),
         ("mem_fraction_static", "0.8"),
         ("random_seed", "7"),
-        ("watchdog_timeout", "300.0"),
+        ("watchdog_timeout", "0.0"),
     ] {
         assert_eq!(value(&launch, name), expected, "{name}");
     }
@@ -117,13 +117,18 @@ fn every_setting_has_a_default_on_a_cpu() {
 }
 
 #[test]
-fn a_step_has_five_minutes_unless_it_is_given_more_or_for_ever() {
-    for (line, expected) in [
-        ("", Some(Duration::from_mins(5))),
-        ("--watchdog-timeout 0.5", Some(Duration::from_millis(500))),
-        ("--watchdog-timeout 0", None),
+fn a_step_has_five_minutes_on_a_gpu_unless_it_is_given_other_time_or_for_ever() {
+    let [cpu, gpu] = ["cpu", "cuda"].map(|kind| device(kind, 80 << 30, 79 << 30));
+    let half = Some(Duration::from_millis(500));
+    for (line, on_cpu, on_gpu) in [
+        ("", None, Some(Duration::from_mins(5))),
+        ("--watchdog-timeout 0.5", half, half),
+        ("--watchdog-timeout 0", None, None),
     ] {
-        assert_eq!(launch(line).unwrap().engine.watchdog, expected, "{line}");
+        for (device, expected) in [(&cpu, on_cpu), (&gpu, on_gpu)] {
+            let launch = launch_on(device, line).unwrap();
+            assert_eq!(launch.engine.watchdog, expected, "{} {line}", device.kind);
+        }
     }
 }
 
