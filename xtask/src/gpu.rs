@@ -80,7 +80,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     );
     println!("    bash carry/ops/run.sh            all parts");
     println!(
-        "    bash carry/ops/run.sh PART…      some of: check attention decode layers prompts products firsts few mix heads kernels fp8 fp8-layers fp8-kernels small loading sanitize profile"
+        "    bash carry/ops/run.sh PART…      some of: check attention decode layers prompts products firsts few mix sustained heads kernels fp8 fp8-layers fp8-kernels small loading sanitize profile"
     );
     println!(
         "    bash carry/serving.sh PART MODEL…  one of: bench repeat soak trace; MODEL is a folder in carry/models"

@@ -83,7 +83,7 @@ for word in "$@"; do
     sanitize) sanitize ;;
     loading) loading ;;
     profile) profile ;;
-    small | attention | decode | products | firsts | few | mix | layers | kernels | prompts) prove "$word" 70 "$word" ;;
+    small | attention | decode | products | firsts | few | mix | sustained | layers | kernels | prompts) prove "$word" 70 "$word" ;;
     ways) prove ways 40 --library-products ways ;;
     fp8) prove fp8 120 fp8-conformance fp8 ;;
     fp8-layers | fp8-kernels) prove "$word" 40 --narrow "$word" ;;
@@ -99,7 +99,7 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine firsts few mix layers folded-layers heads prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance cache-fp8 attention-check graphs collectives gates folded goldens transformers memcheck memcheck-fp8 memcheck-folded memcheck-gates racecheck racecheck-fp8 races summary; do
+for log in machine firsts few mix sustained layers folded-layers heads prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance cache-fp8 attention-check graphs collectives gates folded goldens transformers memcheck memcheck-fp8 memcheck-folded memcheck-gates racecheck racecheck-fp8 races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done
 [ -s "$logs/summary" ] && ! grep -qv "exit   0," "$logs/summary"

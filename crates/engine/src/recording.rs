@@ -5,9 +5,14 @@ use tokio::sync::oneshot;
 /// Why steps are not recorded, or a recording is not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordingError {
-    /// One is recorded already, or its trace is still being written.
+    /// One is recorded already.
     #[error("Profiling is already in progress. Call /stop_profile first.")]
     Running,
+    /// One was ended, and its trace is still being put together.
+    #[error(
+        "The trace of the last profiling is still being put together. Try again when it is saved."
+    )]
+    Ending,
     /// There is none to end.
     #[error("Profiling is not in progress. Call /start_profile first.")]
     NotRunning,
@@ -52,7 +57,11 @@ impl Recorded {
     ) -> Result<Recording, RecordingError> {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.running.strong_count() > 0 {
-            return Err(RecordingError::Running);
+            return Err(if latest.is_stopped {
+                RecordingError::Ending
+            } else {
+                RecordingError::Running
+            });
         }
         let (result, trace) = oneshot::channel();
         if !ask(result) {

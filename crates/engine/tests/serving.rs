@@ -314,7 +314,7 @@ async fn one_recording_runs_at_a_time_and_only_one_that_runs_is_ended() {
     assert_eq!(engine.stop_profile(), Ok(()));
     assert_eq!(engine.stop_profile(), Err(RecordingError::NotRunning));
     // the device has one tracer, which may still be read
-    assert_eq!(starts(&engine), Some(RecordingError::Running));
+    assert_eq!(starts(&engine), Some(RecordingError::Ending));
     assert!(first.trace().await.is_some());
     let second = engine.start_profile(Some(3)).expect("none runs");
     assert_eq!(starts(&engine), Some(RecordingError::Running));

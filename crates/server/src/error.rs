@@ -164,7 +164,7 @@ impl From<TemplateError> for ApiError {
 impl From<RecordingError> for ApiError {
     fn from(error: RecordingError) -> Self {
         match error {
-            RecordingError::Running | RecordingError::NotRunning => {
+            RecordingError::Running | RecordingError::Ending | RecordingError::NotRunning => {
                 Self::Invalid(error.to_string())
             }
             RecordingError::EngineGone => Self::Refused(RequestError::ShuttingDown),

@@ -4,6 +4,8 @@
 mod dims;
 mod replay;
 
+use std::time::{Duration, Instant};
+
 use cuda::CudaDevice;
 use ops::{
     Activation, Device as _, Form, GatedLinear, HeadNorm, Inputs, KvCache, LateNorm, Linear,
@@ -21,6 +23,8 @@ pub(crate) use replay::{folded_small, narrow_small, replay_as_they_run, replays_
 const PAGE: usize = 64;
 
 const MEASURED: usize = 6;
+/// Time after which clocks do not change any more.
+const SUSTAINED: Duration = Duration::from_secs(6);
 const EPS: f32 = 1e-6;
 
 struct Layer {
@@ -295,6 +299,31 @@ pub(crate) fn few(device: &CudaDevice) -> bool {
 
 pub(crate) fn run(device: &CudaDevice) -> bool {
     measure_all(device, &alike(&[&FEW[..], &MANY].concat()))
+}
+
+/// Steps of many rows of the first model for some seconds: until the GPU is as warm, and keeps as low a clock, as in a long load.
+pub(crate) fn sustained(device: &CudaDevice) -> bool {
+    let dims = &MODELS[0];
+    let layers = dims.layers(device);
+    for (rows, length) in [(64, 1536), (256, 1536)] {
+        let mut scene = Scene::new(device, dims, &vec![length; rows], 1);
+        let mut measured = || {
+            time(device, 2 * MEASURED, |turn| {
+                scene.run(device, &layers, turn)
+            })
+        };
+        let (began, first) = (Instant::now(), measured());
+        let mut last = first;
+        while began.elapsed() < SUSTAINED {
+            last = measured();
+        }
+        println!(
+            "{:15} {rows:3} rows × {length}: {first:7.1} µs a layer at first, {last:7.1} after {:.0} s",
+            dims.name,
+            began.elapsed().as_secs_f64()
+        );
+    }
+    true
 }
 
 /// Steps of sequences of mixed lengths.

@@ -38,7 +38,7 @@ use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 30] = [
+const PARTS: [(&str, Part); 31] = [
     ("conformance", conformance::run),
     ("cache-conformance", conformance::cache),
     ("invariance", conformance::invariance),
@@ -60,6 +60,7 @@ const PARTS: [(&str, Part); 30] = [
     ("sanitize-folded", sanitize::folded_products),
     ("layers", layers::run),
     ("mix", layers::mix),
+    ("sustained", layers::sustained),
     ("few", layers::few),
     ("prompts", layers::prompts),
     ("fp8-layers", layers::narrow),
@@ -78,7 +79,7 @@ fn step_tokens(parts: &[(&str, Part)]) -> usize {
         8
     } else if any(&["prompts"]) {
         8192
-    } else if any(&["fp8-layers", "fp8-kernels", "gates", "mix"]) {
+    } else if any(&["fp8-layers", "fp8-kernels", "gates", "mix", "sustained"]) {
         256
     } else {
         2048

@@ -1,5 +1,7 @@
 //! Health, information, cache, metrics and the rest.
 
+use std::path::{Path, PathBuf};
+
 use expect_test::expect;
 use hyper::Method;
 use serde_json::{Value, json};
@@ -313,6 +315,18 @@ async fn what_has_no_effect_is_accepted() {
     assert_eq!(server.client().get("/freeze_gc").await.status, 200);
 }
 
+/// The trace in a folder, once it is there.
+async fn saved(folder: &Path) -> PathBuf {
+    loop {
+        let found = std::fs::read_dir(folder).expect("the folder").flatten();
+        let mut traces = found.map(|entry| entry.path());
+        if let Some(path) = traces.find(|path| path.extension().is_some_and(|end| end == "json")) {
+            return path;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn a_profile_is_a_trace_of_the_steps_between_start_and_stop() {
     let server = start().await;
@@ -329,19 +343,7 @@ async fn a_profile_is_a_trace_of_the_steps_between_start_and_stop() {
         200
     );
     assert_eq!(server.client().get("/stop_profile").await.status, 200);
-    let trace = loop {
-        let found = std::fs::read_dir(folder.path())
-            .expect("the folder")
-            .flatten();
-        let traces = found.map(|entry| entry.path());
-        if let Some(path) = traces
-            .into_iter()
-            .find(|path| path.extension().is_some_and(|end| end == "json"))
-        {
-            break path;
-        }
-        tokio::task::yield_now().await;
-    };
+    let trace = saved(folder.path()).await;
     let name = trace.file_name().expect("a name").to_string_lossy();
     assert!(
         name.starts_with("mine-") && name.ends_with(".trace.json"),
@@ -361,20 +363,21 @@ async fn a_profile_is_a_trace_of_the_steps_between_start_and_stop() {
 async fn a_second_profile_and_a_stop_without_one_are_refused_with_the_reason() {
     let server = start().await;
     let client = server.client();
-    let folder = tempfile::tempdir().expect("a folder");
-    let body = json!({"output_dir": folder.path()});
     let none =
         json!({"error": {"message": "Profiling is not in progress. Call /start_profile first."}});
     let running = json!({"error": {"message": "Profiling is already in progress. Call /stop_profile first."}});
     let stop = client.get("/stop_profile").await;
     assert_eq!((stop.status, stop.json()), (400, none.clone()));
     for _ in 0..2 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let body = json!({"output_dir": folder.path()});
         assert_eq!(client.post("/start_profile", &body).await.status, 200);
         let again = client.post("/start_profile", &body).await;
         assert_eq!((again.status, again.json()), (400, running.clone()));
         assert_eq!(client.get("/stop_profile").await.status, 200);
         let stop = client.get("/stop_profile").await;
         assert_eq!((stop.status, stop.json()), (400, none.clone()));
+        saved(folder.path()).await;
     }
 }
 
