@@ -26,9 +26,12 @@ pub const fn decode(code: u8) -> f32 {
     down_by_120 * f32::from_bits((127 + 120) << 23)
 }
 
-/// The code of the nearest number, ties to even; what is too large becomes the largest.
+/// The code of the nearest number, ties to even; what is too large becomes the largest, and what is no number stays none.
 pub fn encode(value: f32) -> u8 {
     let sign = (value.to_bits() >> 24) as u8 & 0x80;
+    if value.is_nan() {
+        return sign | 0x7f;
+    }
     let magnitude = value.abs().min(LARGEST);
     let code = if magnitude < SMALLEST_NORMAL {
         (magnitude + ROUND_TO_SMALLEST).to_bits() - ROUND_TO_SMALLEST.to_bits()
@@ -78,5 +81,6 @@ mod tests {
         }
         assert_eq!(encode(1e9), 0x7e);
         assert_eq!(encode(f32::NEG_INFINITY), 0xfe);
+        assert!(is_nan(encode(f32::NAN)) && is_nan(encode(-f32::NAN)));
     }
 }

@@ -207,24 +207,32 @@ fn cases() -> Vec<Case> {
 }
 
 pub(super) fn attend(bench: &mut Bench<'_>) {
-    let louder = |&loud: &f32| cases().into_iter().map(move |case| Case { loud, ..case });
-    for case in bench.loudness().iter().flat_map(louder) {
-        let mut scene = Scene::new(bench, &case);
-        let tokens = case.sequences.iter().map(|sequence| sequence.1).sum();
-        let query = bench.strided_activations(tokens, scene.heads.query_width());
-        let mut out = bench.output(tokens, scene.heads.query_width(), true);
-        let rows: Vec<_> = case
-            .sequences
-            .iter()
-            .enumerate()
-            .map(|(which, &(length, new))| (which, length, new))
-            .collect();
-        let reference = scene.run(bench, query.host(), &rows, out.host_mut(), true);
-        reference.expect("the reference takes every case");
-        let ran = scene.run(bench, query.device(), &rows, out.device_mut(), false);
-        let kind = Kind::Float(bench.activation());
-        bench.compare("attend", &case.name(), kind, &ran, &out);
+    let placed = |loud: f32| [(loud, true), (loud, false)];
+    for (loud, inside) in bench.loudness().iter().copied().flat_map(placed) {
+        for case in cases().into_iter().map(|case| Case { loud, ..case }) {
+            attend_one(bench, &case, inside);
+        }
     }
+}
+
+/// Queries and results lie inside wider rows, or by themselves.
+fn attend_one(bench: &mut Bench<'_>, case: &Case, inside: bool) {
+    let mut scene = Scene::new(bench, case);
+    let tokens = case.sequences.iter().map(|sequence| sequence.1).sum();
+    let query = bench.placed_activations(tokens, scene.heads.query_width(), inside, 1.0);
+    let mut out = bench.output(tokens, scene.heads.query_width(), inside);
+    let rows: Vec<_> = case
+        .sequences
+        .iter()
+        .enumerate()
+        .map(|(which, &(length, new))| (which, length, new))
+        .collect();
+    let reference = scene.run(bench, query.host(), &rows, out.host_mut(), true);
+    reference.expect("the reference takes every case");
+    let ran = scene.run(bench, query.device(), &rows, out.device_mut(), false);
+    let kind = Kind::Float(bench.activation());
+    let name = format!("{}, inside {inside}", case.name());
+    bench.compare("attend", &name, kind, &ran, &out);
 }
 
 /// A decoding sequence has the bits it has alone, whoever else is in the batch.

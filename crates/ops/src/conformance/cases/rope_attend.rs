@@ -67,7 +67,13 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(bench: &mut Bench<'_>, case: &Case, normalised: bool, loud: f32) -> Self {
+    /// New tokens lie inside wider rows, or by themselves.
+    fn new(
+        bench: &mut Bench<'_>,
+        case: &Case,
+        normalised: bool,
+        (loud, inside): (f32, bool),
+    ) -> Self {
         let &((query, kv, dim), page_size, window, sequences) = case;
         let heads = Heads { query, kv, dim };
         let pages: Vec<usize> = sequences.iter().map(|s| s.0.div_ceil(page_size)).collect();
@@ -98,9 +104,9 @@ impl Scene {
             page_size,
             window,
             max_query: sequences.iter().map(|s| s.1).max().unwrap_or(0),
-            query: bench.strided_activations(tokens, heads.query_width()),
-            key: bench.placed_activations(tokens, heads.kv_width(), true, loud),
-            value: bench.placed_activations(tokens, heads.kv_width(), true, loud),
+            query: bench.placed_activations(tokens, heads.query_width(), inside, 1.0),
+            key: bench.placed_activations(tokens, heads.kv_width(), inside, loud),
+            value: bench.placed_activations(tokens, heads.kv_width(), inside, loud),
             norm: normalised.then(|| bench.activations(1, dim)),
             positions: positions(bench, tokens),
             table: table(bench, dim),
@@ -113,7 +119,7 @@ impl Scene {
             cache: Cache::new(bench, all * page_size, heads.kv_width(), loud),
             // Scores are as large as they are of normal keys.
             scale: 1.0 / (loud * (dim as f32).sqrt()),
-            out: bench.output(tokens, heads.query_width(), true),
+            out: bench.output(tokens, heads.query_width(), inside),
         }
     }
 
@@ -161,16 +167,20 @@ pub(super) fn rope_attend(bench: &mut Bench<'_>) {
         DType::F8E4M3 => DType::F8E4M3,
         _ => bench.activation(),
     });
-    let ways = |&loud: &f32| [(false, loud), (true, loud)];
+    let ways = |&loud: &f32| {
+        let all = [(false, true), (true, true), (false, false), (true, false)];
+        all.map(|(normalised, inside)| (normalised, (loud, inside)))
+    };
     for case in &CASES {
-        for (normalised, loud) in bench.loudness().iter().flat_map(ways) {
-            let mut scene = Scene::new(bench, case, normalised, loud);
+        for (normalised, placed) in bench.loudness().iter().flat_map(ways) {
+            let (loud, inside) = placed;
+            let mut scene = Scene::new(bench, case, normalised, placed);
             scene
                 .op(true)
                 .compose(&crate::ReferenceDevice::default())
                 .expect("the reference takes every case");
             let ran: Result<(), OpError> = bench.device.kernels().rope_attend(scene.op(false));
-            let name = format!("{case:?}, normalised {normalised}, loud {loud}");
+            let name = format!("{case:?}, normalised {normalised}, loud {loud}, inside {inside}");
             bench.compare("rope_attend", &name, kind, &ran, &scene.out);
             scene.cache.compare(bench, "rope_attend", &name, &ran, true);
         }
