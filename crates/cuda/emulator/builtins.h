@@ -109,6 +109,22 @@ inline unsigned __ballot_sync(unsigned mask, bool vote) {
 inline bool __any_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) != 0; }
 inline bool __all_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) == mask; }
 
+// The lanes that bring the same value.
+template <class T>
+unsigned __match_any_sync(unsigned mask, T value) {
+    struct Part {
+        T value;
+        unsigned same;
+    } part{value, 0};
+    emulator::check_mask(mask);
+    emulator::together("equals of its warp", part, [](Part** parts) {
+        for (uint32_t i = 0; i < emulator::kWarp; ++i) {
+            for (uint32_t j = 0; j < emulator::kWarp; ++j) parts[i]->same |= unsigned{parts[i]->value == parts[j]->value} << j;
+        }
+    });
+    return part.same;
+}
+
 inline unsigned __reduce_add_sync(unsigned mask, unsigned value) {
     for (int bits = 1; bits < 32; bits *= 2) value += __shfl_xor_sync(mask, value, bits);
     return value;

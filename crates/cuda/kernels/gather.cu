@@ -41,14 +41,18 @@ extern "C" __global__ void clear_counts(const __grid_constant__ CountParams p) {
     for (uint32_t i = threadIdx.x; i < p.vocabulary; i += blockDim.x) row[i] = 0;
 }
 
-// A thread a token. A row may produce one token twice in one call: no count is lost, and in which order they come does not show.
+// A thread a token. A row may produce one token many times: lanes that count the same speak with one voice, no count is lost,
+// and in which order they come does not show.
 extern "C" __global__ void count_tokens(const __grid_constant__ CountParams p) {
     begin_after_predecessor();
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= p.count) return;
-    uint16_t* count = p.counts + static_cast<size_t>(p.rows[i]) * p.vocabulary + p.tokens[i];
-    for (uint16_t seen = *count; seen != 0xffff;) {
-        const uint16_t found = atomicCAS(count, seen, static_cast<uint16_t>(seen + 1));
+    const bool counts = i < p.count;
+    const unsigned long long place = counts ? static_cast<unsigned long long>(p.rows[i]) * p.vocabulary + p.tokens[i] : ~0ull;
+    const uint32_t same = __match_any_sync(0xffffffffu, place);
+    if (!counts || threadIdx.x % 32 != __ffs(static_cast<int>(same)) - 1) return;
+    for (uint16_t seen = p.counts[place]; seen != 0xffff;) {
+        const uint32_t sum = min(seen + static_cast<uint32_t>(__popc(same)), 0xffffu);
+        const uint16_t found = atomicCAS(p.counts + place, seen, static_cast<uint16_t>(sum));
         if (found == seen) break;
         seen = found;
     }

@@ -17,7 +17,8 @@ pub(crate) fn allocate(
 ) -> Result<Buffer, DeviceError> {
     context.enter()?;
     let mut address: sys::CUdeviceptr = 0;
-    let size = bytes.max(256);
+    // what is two bytes wide is changed by fours
+    let size = bytes.max(256).next_multiple_of(4);
     // SAFETY: a valid out-pointer; the context is current.
     let result = unsafe { sys::cuMemAlloc_v2(&raw mut address, size) };
     if result == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
