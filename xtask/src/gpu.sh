@@ -46,6 +46,16 @@ check() {
   rm -rf "$numbers"
 }
 
+# kernels for GPUs that lack Hopper's instructions, on this one; then as a newer GPU gets them, compiled by the driver
+ampere() {
+  prove ampere 60 --ampere conformance attention-conformance graphs &
+  prove ampere-fp8 60 --ampere --narrow cache-conformance attention-conformance &
+  part ampere-goldens 100 ./gpu_goldens goldens --ampere "${libraries[@]}" &
+  wait
+  prove ampere-times 40 --ampere attention
+  CUDA_FORCE_PTX_JIT=1 prove ampere-text 120 --ampere attention-conformance
+}
+
 # tools at once: none is timed
 sanitize() {
   local tool
@@ -76,10 +86,11 @@ profile() {
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,temperature.gpu --format=csv,noheader >"$logs/machine" 2>&1
-[ $# -eq 0 ] && set -- check attention decode layers products fp8 small loading sanitize
+[ $# -eq 0 ] && set -- check ampere attention decode layers products fp8 small loading sanitize
 for word in "$@"; do
   case $word in
     check) check ;;
+    ampere) ampere ;;
     sanitize) sanitize ;;
     loading) loading ;;
     profile) profile ;;
@@ -99,7 +110,7 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine firsts few mix sustained layers folded-layers heads prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance cache-fp8 attention-check graphs collectives gates folded goldens transformers memcheck memcheck-fp8 memcheck-folded memcheck-gates racecheck racecheck-fp8 races summary; do
+for log in machine firsts few mix sustained layers folded-layers heads prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance cache-fp8 attention-check graphs collectives gates folded goldens transformers ampere ampere-fp8 ampere-goldens ampere-times ampere-text memcheck memcheck-fp8 memcheck-folded memcheck-gates racecheck racecheck-fp8 races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done
 [ -s "$logs/summary" ] && ! grep -qv "exit   0," "$logs/summary"

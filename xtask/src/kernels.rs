@@ -24,7 +24,7 @@ const INSIDE: &str = "nvidia/cu13";
 const FLAGS: [&str; 4] = ["-std=c++17", "-O3", "--Werror=all-warnings", "-fatbin"];
 /// The architecture that all kernels are made for.
 const HOPPER: &str = "-gencode=arch=compute_90a,code=sm_90a";
-/// Other cards, which no server uses yet: attention and products are Hopper's. The last one is text that a driver compiles.
+/// Other cards, whose kernels need none of Hopper's instructions. The last one is text that a driver compiles.
 const OTHERS: [&str; 3] = [
     "-gencode=arch=compute_80,code=sm_80",
     "-gencode=arch=compute_89,code=sm_89",

@@ -29,14 +29,20 @@ pub(crate) fn open(
 fn open_any(parsed: &Parsed, env: &Env) -> Result<Box<dyn Device>, ConfigError> {
     let wanted = parsed.text("device").unwrap_or("auto");
     if wanted != "cpu" {
-        match cuda::open(&cuda_options(parsed, env)) {
+        let options = CudaOptions {
+            untried: wanted == "cuda",
+            ..cuda_options(parsed, env)
+        };
+        match cuda::open(&options) {
             Ok(device) => return Ok(Box::new(device)),
             Err(absent) if wanted == "cuda" => {
                 return Err(ConfigError::NoGpu {
                     reason: reason(&absent),
                 });
             }
-            Err(absent @ (Absent::Unsuited { .. } | Absent::Device(_))) => {
+            Err(
+                absent @ (Absent::Unsuited { .. } | Absent::Untried { .. } | Absent::Device(_)),
+            ) => {
                 tracing::warn!("the CPU is used: {}", reason(&absent));
             }
             Err(absent) => tracing::info!("the CPU is used: {absent}"),

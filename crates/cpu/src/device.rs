@@ -81,6 +81,7 @@ impl CpuDevice {
                 KvPrecision::F16 => DType::F16,
                 KvPrecision::F32 => DType::F32,
             },
+            float8: true,
         };
         Self { info, kernels }
     }

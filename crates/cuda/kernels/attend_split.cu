@@ -46,8 +46,8 @@ __device__ Softmax add_up(const Partials<kDim, kColumns>& partials, uint32_t chu
 
 // Goes over the chunks of one row and block of columns that belong to this worker, and leaves the cursor behind them.
 // Returns what is left to do when other blocks have the rest of them; `done` is zero when nothing is.
-template <int kDim, int kColumns, typename Kv>
-__device__ Place attend_row(const AttendParams& p, const Share& share, Split<kDim, kColumns, Kv>& split, Cursor& cursor) {
+template <int kDim, int kColumns, typename Kv, int kRoom>
+__device__ Place attend_row(const AttendParams& p, const Share& share, Split<kDim, kColumns, Kv, kRoom>& split, Cursor& cursor) {
     constexpr int kGroups = kColumns / kGroupColumns, kFours = Meeting<kDim>::kFours;
     const uint32_t row = cursor.row, block = cursor.block, first = cursor.work.first_chunk();
     Place place{cursor.sequence.first_token, block * kColumns, 0, cursor.end_chunk - first, 0, 0};
@@ -123,9 +123,9 @@ __device__ void finish(const AttendParams& p, const Place& place, uint32_t head,
     __syncthreads();
 }
 
-template <int kDim, int kColumns, typename Kv>
+template <int kDim, int kColumns, typename Kv, int kRoom>
 __device__ void attend_split(const AttendParams& p) {
-    using Work = Split<kDim, kColumns, Kv>;
+    using Work = Split<kDim, kColumns, Kv, kRoom>;
     extern __shared__ __align__(128) uint8_t shared[];
     let_successor_begin();
     if (p.head_dim < kDim) {
@@ -152,6 +152,8 @@ __device__ void attend_split(const AttendParams& p) {
     for (bool begins = true; cursor.live(p, share); begins = false) {
         (begins ? first : last) = attend_row(p, share, split, cursor);
     }
+    // A warp may have had no tile to wait for.
+    split.wait_once();
     // Everyone's partial results are there before anyone counts them.
     __threadfence();
     __syncthreads();
@@ -159,18 +161,24 @@ __device__ void attend_split(const AttendParams& p) {
     finish<kDim, kColumns>(p, last, split.head, split.meeting->words);
 }
 
-#define ATTEND_SPLIT(dim, columns, name, type)                                                                      \
-    extern "C" __global__ void __launch_bounds__(kThreads, (Split<dim, columns, type>::kBlocks))                    \
-        attend_split_##dim##_##columns##_##name(const __grid_constant__ AttendParams p) {                           \
-        attend_split<dim, columns, type>(p);                                                                        \
+#define ATTEND_SPLIT(room, blocks, dim, columns, name, type)                         \
+    extern "C" __global__ void __launch_bounds__(kThreads, blocks)                   \
+        attend_split_##dim##_##columns##_##name(const __grid_constant__ AttendParams p) { \
+        attend_split<dim, columns, type, room>(p);                                   \
     }
 
-#define ATTEND_SPLIT_OF(dim)                 \
-    ATTEND_SPLIT(dim, 8, bf16, bf16)         \
-    ATTEND_SPLIT(dim, 16, bf16, bf16)        \
-    ATTEND_SPLIT(dim, 8, fp8, __nv_fp8_e4m3) \
-    ATTEND_SPLIT(dim, 16, fp8, __nv_fp8_e4m3)
+#define ATTEND_SPLIT_OF(room, blocks, dim, suffix)                        \
+    ATTEND_SPLIT(room, blocks, dim, 8, bf16##suffix, bf16)                \
+    ATTEND_SPLIT(room, blocks, dim, 16, bf16##suffix, bf16)               \
+    ATTEND_SPLIT(room, blocks, dim, 8, fp8##suffix, __nv_fp8_e4m3)        \
+    ATTEND_SPLIT(room, blocks, dim, 16, fp8##suffix, __nv_fp8_e4m3)
 
-ATTEND_SPLIT_OF(64)
-ATTEND_SPLIT_OF(128)
-ATTEND_SPLIT_OF(256)
+// Two blocks a multiprocessor, one for the widest heads.
+ATTEND_SPLIT_OF(kHalfRoom, 2, 64, )
+ATTEND_SPLIT_OF(kHalfRoom, 2, 128, )
+ATTEND_SPLIT_OF(kWholeRoom, 1, 256, )
+
+// For GPUs with less shared memory than Hopper's.
+ATTEND_SPLIT_OF(kSmallRoom, 2, 64, _small)
+ATTEND_SPLIT_OF(kSmallRoom, 2, 128, _small)
+ATTEND_SPLIT_OF(kMiddleRoom, 1, 256, _small)

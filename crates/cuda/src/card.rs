@@ -1,4 +1,4 @@
-//! What the driver tells of GPUs before one is opened, and whether our kernels run on them.
+//! What the driver tells of GPUs before one is opened, and which of our kernels run on them.
 
 use std::fmt;
 
@@ -10,11 +10,32 @@ use crate::driver::check;
 use crate::library::Absent;
 
 /// The one compute capability that kernels with Hopper's own instructions run on: newer GPUs lack them again.
-const NEEDED: Capability = Capability(9, 0);
+const HOPPER: Capability = Capability(9, 0);
+/// The least that the other kernels need.
+const LEAST: Capability = Capability(8, 0);
 
 /// Major and minor number of what a GPU can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Capability(pub usize, pub usize);
+
+/// What kernels are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// Hopper's own instructions, for attention and products.
+    Hopper,
+    /// What all GPUs from Ampere on have; products are the library's.
+    Ampere,
+}
+
+impl Generation {
+    /// The kernels that GPUs of this capability run best; none where there are no such kernels.
+    fn of(capability: Capability) -> Option<Self> {
+        if capability == HOPPER {
+            return Some(Self::Hopper);
+        }
+        (capability >= LEAST).then_some(Self::Ampere)
+    }
+}
 
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,23 +89,35 @@ impl Card {
         })
     }
 
-    fn runs_kernels(&self) -> bool {
-        self.capability == NEEDED
+    /// Kernels for it, of those that have run on GPUs of its kind; with `untried` the others too.
+    fn generation(&self, untried: bool) -> Option<Generation> {
+        let generation = Generation::of(self.capability);
+        generation.filter(|generation| untried || *generation == Generation::Hopper)
     }
 }
 
-/// The first card, which is the one that is used, unless our kernels do not run on it.
-pub(crate) fn first(cards: &[Card]) -> Result<&Card, Absent> {
+/// The first card, which is the one that is used, with the kernels for it. Those that were never run on GPUs of its kind are
+/// taken where `untried` ones may be.
+pub(crate) fn first(cards: &[Card], untried: bool) -> Result<(&Card, Generation), Absent> {
     let card = cards.first().ok_or(Absent::NoDevice)?;
-    if card.runs_kernels() {
-        return Ok(card);
+    if let Some(generation) = card.generation(untried) {
+        return Ok((card, generation));
     }
-    let other = cards.iter().find(|card| card.runs_kernels());
-    Err(Absent::Unsuited {
-        name: card.name.clone(),
-        capability: card.capability,
-        needed: NEEDED,
-        other: other.map(|card| (card.name.clone(), card.id.clone())),
+    let other = cards.iter().find(|card| card.generation(untried).is_some());
+    let other = other.map(|card| (card.name.clone(), card.id.clone()));
+    let (name, capability) = (card.name.clone(), card.capability);
+    Err(match Generation::of(capability) {
+        Some(_) => Absent::Untried {
+            name,
+            capability,
+            other,
+        },
+        None => Absent::Unsuited {
+            name,
+            capability,
+            needed: LEAST,
+            other,
+        },
     })
 }
 
@@ -155,30 +188,55 @@ mod tests {
         }
     }
 
+    fn said(cards: &[Card], untried: bool) -> String {
+        let refused = first(cards, untried).err();
+        refused.expect("no kernels for it").to_string()
+    }
+
     #[test]
-    fn only_hopper_is_opened_and_others_are_told_what_is_needed() {
-        for (major, minor) in [(8, 0), (8, 9), (10, 0), (12, 0), (9, 1)] {
-            let refused = first(&[card("A card", major, minor, 1)]).err();
-            let said = refused.expect("no kernels for it").to_string();
-            let facts = ["A card", &format!("{major}.{minor}"), "9.0", "Hopper"];
-            assert!(facts.iter().all(|fact| said.contains(fact)), "{said}");
-            assert!(!said.contains("CUDA_VISIBLE_DEVICES"), "{said}");
+    fn kernels_are_chosen_by_capability_and_others_are_told_what_is_needed() {
+        for (capability, expected) in [
+            ((9, 0), Some(Generation::Hopper)),
+            ((8, 0), Some(Generation::Ampere)),
+            ((8, 9), Some(Generation::Ampere)),
+            ((9, 1), Some(Generation::Ampere)),
+            ((12, 0), Some(Generation::Ampere)),
+            ((7, 5), None),
+        ] {
+            let cards = [card("A card", capability.0, capability.1, 1)];
+            let found = first(&cards, true).map(|(_, generation)| generation).ok();
+            assert_eq!(found, expected, "{capability:?}");
         }
-        assert!(first(&[card("NVIDIA H200", 9, 0, 1)]).is_ok());
-        assert!(matches!(first(&[]), Err(Absent::NoDevice)));
+        let old = said(&[card("A card", 7, 5, 1)], true);
+        let facts = ["A card", "7.5", "8.0"];
+        assert!(facts.iter().all(|fact| old.contains(fact)), "{old}");
+        assert!(!old.contains("CUDA_VISIBLE_DEVICES"), "{old}");
+        assert!(matches!(first(&[], true), Err(Absent::NoDevice)));
+    }
+
+    #[test]
+    fn a_card_that_kernels_were_never_run_on_is_taken_only_when_asked_for() {
+        let cards = [card("NVIDIA L4", 8, 9, 1)];
+        let said = said(&cards, false);
+        let facts = ["NVIDIA L4", "8.9", "--device cuda"];
+        assert!(facts.iter().all(|fact| said.contains(fact)), "{said}");
+        assert!(first(&cards, true).is_ok());
     }
 
     #[test]
     fn another_card_that_would_do_is_named_with_the_way_to_it() {
         let cards = [
-            card("Old", 8, 0, 1),
+            card("Old", 7, 0, 1),
             card("New", 12, 0, 2),
             card("Right", 9, 0, 0xab),
         ];
-        let said = first(&cards).err().expect("the first is old").to_string();
         let way = "CUDA_VISIBLE_DEVICES=GPU-abababab-abab-abab-abab-abababababab";
-        assert!(said.contains("Right") && said.contains(way), "{said}");
-        assert!(first(&cards[2..]).is_ok());
+        for cards in [&cards[..], &cards[1..]] {
+            let said = said(cards, false);
+            assert!(said.contains("Right") && said.contains(way), "{said}");
+        }
+        assert!(said(&cards, true).contains("New"));
+        assert!(first(&cards[2..], false).is_ok());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use ops::{
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
-use crate::card::{self, Capability, Card};
+use crate::card::{self, Capability, Card, Generation};
 use crate::chain::Chain;
 use crate::context::Context;
 use crate::cupti::CudaTracer;
@@ -26,47 +26,11 @@ use crate::launch::{Functions, LARGEST};
 use crate::library::{self, Absent};
 use crate::linear::{DeviceWeight, Ending, Float8Weight, Product, Products};
 use crate::module::{self, Modules};
+use crate::options::{CudaOptions, KvPrecision};
 use crate::transfer::{self, Courier, CudaReadback, CudaStaging};
 use crate::upload::CudaWeightStream;
 use crate::watch::Watch;
 use crate::{graph, linear, memory};
-
-/// Type of keys and values in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KvPrecision {
-    /// As activations.
-    #[default]
-    BF16,
-    /// One byte an element.
-    F8E4M3,
-}
-
-/// Who computes dense products.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ProductChoice {
-    /// Whoever was faster when the weight was loaded.
-    #[default]
-    Fastest,
-    /// Our own kernels where there are some; for comparisons.
-    Own,
-    /// cuBLASLt; for comparisons.
-    Library,
-}
-
-/// What a GPU is opened with.
-#[derive(Clone, Debug, Default)]
-pub struct CudaOptions {
-    /// Folders to search for the driver, cuBLASLt and NCCL besides the loader's own.
-    pub library_folders: Vec<PathBuf>,
-    /// Type of keys and values.
-    pub kv: KvPrecision,
-    /// Tokens of the largest step: products are tuned up to this many rows.
-    pub max_step_tokens: usize,
-    /// Who computes dense products.
-    pub products: ProductChoice,
-    /// Kernels begin only when their predecessor has ended; for comparisons.
-    pub in_turn: bool,
-}
 
 /// The first GPU of this machine.
 pub struct CudaDevice {
@@ -76,7 +40,8 @@ pub struct CudaDevice {
     pub(crate) attention: Attention,
     pub(crate) sampling: Sampling,
     pub(crate) products: Products,
-    pub(crate) chain: Arc<Chain>,
+    /// On Hopper.
+    pub(crate) chain: Option<Arc<Chain>>,
     bandwidth: Option<f64>,
     tracer: Arc<CudaTracer>,
     pub(crate) library_folders: Vec<PathBuf>,
@@ -96,12 +61,18 @@ impl CudaDevice {
             let products = scope.spawn(|| library::prepare_products(folders));
             library::prepare_driver(folders)?;
             let cards = Card::all()?;
-            let card = card::first(&cards)?;
+            let (card, best) = card::first(&cards, options.untried)?;
             watch.lap("driver");
-            let context = Arc::new(Context::open(card.device, options.in_turn)?);
+            let generation = options.generation.unwrap_or(best);
+            // only Hopper lets a kernel begin before its predecessor has ended
+            let in_turn = options.in_turn || generation == Generation::Ampere;
+            let context = Arc::new(Context::open(card.device, in_turn)?);
             watch.lap("context");
-            let info = describe(&context, card.capability, options.kv)?;
-            let modules = Modules::load()?;
+            let info = describe(&context, (card.capability, generation), options.kv)?;
+            if (best, options.generation) == (Generation::Ampere, None) {
+                warn_of_untried(&info.name);
+            }
+            let modules = Modules::load(generation)?;
             watch.lap("kernels");
             products
                 .join()
@@ -128,7 +99,9 @@ impl CudaDevice {
             attention: Attention::new(&context, modules, info.units, info.kv)?,
             sampling: Sampling::new(&context, info.units)?,
             products: Products::new(&context, modules, info.units, options.products)?,
-            chain: Arc::new(Chain::new(&context, modules, info.units)?),
+            chain: (modules.generation() == Generation::Hopper)
+                .then(|| Chain::new(&context, modules, info.units).map(Arc::new))
+                .transpose()?,
             bandwidth: card::bandwidth(&context)?,
             tracer: Arc::new(CudaTracer::new(&options.library_folders)),
             library_folders: options.library_folders.clone(),
@@ -207,10 +180,17 @@ impl CudaDevice {
     }
 }
 
+fn warn_of_untried(name: &str) {
+    tracing::warn!(
+        "no GPU like {name} has run these kernels yet: they are tested without one, and slower than Hopper's; look at answers \
+         before you rely on them"
+    );
+}
+
 /// The facts of an opened GPU.
 fn describe(
     context: &Context,
-    Capability(major, minor): Capability,
+    (Capability(major, minor), generation): (Capability, Generation),
     kv: KvPrecision,
 ) -> Result<DeviceInfo, Absent> {
     let units = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
@@ -227,6 +207,7 @@ fn describe(
             KvPrecision::BF16 => DType::BF16,
             KvPrecision::F8E4M3 => DType::F8E4M3,
         },
+        float8: generation == Generation::Hopper,
     })
 }
 
@@ -248,7 +229,9 @@ impl Device for CudaDevice {
     }
 
     fn largest(&self) -> Sizes {
-        LARGEST
+        let mut largest = LARGEST;
+        largest.heads.dim = largest.heads.dim.min(self.attention.widest());
+        largest
     }
 
     fn bandwidth(&self) -> Option<f64> {
@@ -271,7 +254,9 @@ impl Device for CudaDevice {
         match format {
             WeightFormat::Plain(dtype) => dtype == DType::BF16,
             WeightFormat::Affine { .. } => false,
-            WeightFormat::Float8 { group } => Self::takes_float8(group),
+            WeightFormat::Float8 { group } => {
+                self.products.takes_float8() && Self::takes_groups(group)
+            }
         }
     }
 
@@ -326,7 +311,9 @@ impl Device for CudaDevice {
 
     fn folded_bytes(&self, shape: (usize, usize), format: WeightFormat) -> usize {
         match format {
-            WeightFormat::Plain(DType::BF16) => linear::folded_bytes(shape),
+            WeightFormat::Plain(DType::BF16) if self.products.folds() => {
+                linear::folded_bytes(shape)
+            }
             _ => 0,
         }
     }
@@ -334,8 +321,10 @@ impl Device for CudaDevice {
     fn fold(&self, weight: &Weight) -> Result<usize, DeviceError> {
         let shape = (weight.rows(), weight.cols());
         match weight.layout::<DeviceWeight>() {
-            Some(layout) => self.products.fold(layout, shape, self.max_rows),
-            None => Ok(0),
+            Some(layout) if self.products.folds() => {
+                self.products.fold(layout, shape, self.max_rows)
+            }
+            _ => Ok(0),
         }
     }
 
@@ -379,7 +368,9 @@ impl Device for CudaDevice {
         &self,
         run: &mut dyn FnMut() -> Result<(), OpError>,
     ) -> Result<Option<Box<dyn Graph>>, OpError> {
-        self.context.recording().begin(&self.context, &self.chain)?;
+        if let Some(chain) = &self.chain {
+            self.context.recording().begin(&self.context, chain)?;
+        }
         self.context.opening().begin(&self.functions);
         let captured = graph::capture(&self.context, &mut || {
             run()?;

@@ -21,15 +21,17 @@ mod linear;
 mod memory;
 mod module;
 mod nccl;
+mod options;
 mod tensor_map;
 mod transfer;
 mod upload;
 mod watch;
 
-pub use card::Capability;
-pub use device::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
+pub use card::{Capability, Generation};
+pub use device::CudaDevice;
 pub use library::Absent;
 pub use nccl::{GroupId, Nccl, NcclComm};
+pub use options::{CudaOptions, KvPrecision, ProductChoice};
 
 /// Opens the first GPU, or says why there is none to open.
 pub fn open(options: &CudaOptions) -> Result<CudaDevice, Absent> {

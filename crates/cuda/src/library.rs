@@ -27,8 +27,7 @@ pub enum Absent {
     NoDevice,
     /// A GPU that our kernels do not run on.
     #[error(
-        "{name} has compute capability {capability}; attention and products are made of instructions that only Hopper \
-         has, {needed} (H100, H200, GH200){}", way(.other.as_ref())
+        "{name} has compute capability {capability}, and kernels need {needed} (Ampere) or newer{}", way(.other.as_ref())
     )]
     Unsuited {
         /// What the maker calls it.
@@ -37,6 +36,19 @@ pub enum Absent {
         capability: Capability,
         /// What the kernels need.
         needed: Capability,
+        /// Name and number of another one of this machine that would do.
+        other: Option<(String, String)>,
+    },
+    /// A GPU that has kernels which were never run on one of its kind.
+    #[error(
+        "{name} has compute capability {capability}, and kernels for it are tested without a GPU only, and slower than \
+         Hopper's; --device cuda uses it all the same{}", way(.other.as_ref())
+    )]
+    Untried {
+        /// What the maker calls it.
+        name: String,
+        /// What it can do.
+        capability: Capability,
         /// Name and number of another one of this machine that would do.
         other: Option<(String, String)>,
     },

@@ -26,6 +26,8 @@ pub struct DeviceInfo {
     pub activation: DType,
     /// Type of keys and values.
     pub kv: DType,
+    /// Weights of eight-bit floats stay so; else they are widened while they are loaded.
+    pub float8: bool,
 }
 
 /// One device, owned by one rank thread.

@@ -27,6 +27,7 @@ impl Default for ReferenceDevice {
                 features: "f64 sums".into(),
                 activation: DType::F32,
                 kv: DType::F32,
+                float8: true,
             },
         }
     }

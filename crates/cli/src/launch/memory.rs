@@ -179,14 +179,15 @@ impl Budget {
 }
 
 /// What would make weights take less on a device, in words. On a GPU blocks of GGUF become bf16, and only what is stored
-/// wide becomes eight-bit floats.
+/// wide becomes eight-bit floats, if anything does.
 pub(crate) fn smaller(
-    on_cpu: bool,
+    device: &DeviceInfo,
     quantisation: &Quantisation,
     stored_wide: bool,
 ) -> &'static str {
     match quantisation {
-        _ if on_cpu => "take a smaller or more strongly quantised model",
+        _ if device.kind == "cuda" && !device.float8 => "take a smaller model",
+        _ if device.kind != "cuda" => "take a smaller or more strongly quantised model",
         Quantisation::AsStored if stored_wide => "take a smaller model, or --quantization fp8",
         Quantisation::AsStored => {
             "take a smaller model, or this one as safetensors with --quantization fp8 (quantised GGUF weights are bf16 \
@@ -229,6 +230,7 @@ mod tests {
             features: String::new(),
             activation: DType::F32,
             kv: DType::F16,
+            float8: true,
         }
     }
 
@@ -285,34 +287,36 @@ mod tests {
             block: None,
             skipped: Vec::new(),
         };
-        for (on_cpu, quantisation, wide, expected) in [
+        let [cpu, gpu] = ["cpu", "cuda"].map(|kind| device(kind, 80 * GB, 80 * GB));
+        let plain = DeviceInfo {
+            float8: false,
+            ..gpu.clone()
+        };
+        let less = "take a smaller model";
+        for (device, quantisation, wide, expected) in [
             (
-                true,
+                &cpu,
                 stored(),
                 false,
                 "take a smaller or more strongly quantised model",
             ),
             (
-                false,
+                &gpu,
                 stored(),
                 true,
                 "take a smaller model, or --quantization fp8",
             ),
             (
-                false,
+                &gpu,
                 stored(),
                 false,
                 "this one as safetensors with --quantization fp8",
             ),
-            (
-                false,
-                Quantisation::OnlineFloat8,
-                true,
-                "take a smaller model",
-            ),
-            (false, float8, false, "take a smaller model"),
+            (&plain, stored(), true, less),
+            (&gpu, Quantisation::OnlineFloat8, true, less),
+            (&gpu, float8, false, less),
         ] {
-            let found = smaller(on_cpu, &quantisation, wide);
+            let found = smaller(device, &quantisation, wide);
             assert!(found.contains(expected), "{found}");
             assert_eq!(found.contains("fp8"), expected.contains("fp8"), "{found}");
         }

@@ -1,9 +1,9 @@
 //! Proves the GPU ops on a machine with a GPU: against their references, and against what the hardware could do.
 //!
-//! `prove [--libraries FOLDER]… [--own-products | --library-products] [--in-turn] [--narrow] [--fold] PART…`, parts as
+//! `prove [--libraries FOLDER]… [--own-products | --library-products] [--in-turn] [--narrow] [--fold] [--ampere] PART…`, parts as
 //! listed in [`PARTS`]. Every part prints a table; the exit code is zero when nothing was wrong. With `--narrow` the device is opened
 //! as for a server that keeps keys and values of one byte, and `cache-conformance` compares what writes and reads them with
-//! the references.
+//! the references. With `--ampere` it is opened with the kernels for GPUs that lack Hopper's instructions.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -33,7 +33,7 @@ mod ways;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cuda::{CudaDevice, CudaOptions, KvPrecision, ProductChoice};
+use cuda::{CudaDevice, CudaOptions, Generation, KvPrecision, ProductChoice};
 
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
@@ -90,6 +90,7 @@ fn main() -> ExitCode {
     let mut folders = Vec::new();
     let mut products = ProductChoice::Fastest;
     let mut in_turn = false;
+    let mut generation = None;
     let mut kv = KvPrecision::BF16;
     let mut parts: Vec<(&str, Part)> = Vec::new();
     let mut words = std::env::args().skip(1);
@@ -98,6 +99,8 @@ fn main() -> ExitCode {
             folders.extend(words.next().map(PathBuf::from));
         } else if word == "--in-turn" {
             in_turn = true;
+        } else if word == "--ampere" {
+            generation = Some(Generation::Ampere);
         } else if word == "--fold" {
             bench::fold_weights();
         } else if word == "--narrow" {
@@ -120,6 +123,8 @@ fn main() -> ExitCode {
         products,
         in_turn,
         kv,
+        untried: true,
+        generation,
     };
     let device = match cuda::open(&options) {
         Ok(device) => device,

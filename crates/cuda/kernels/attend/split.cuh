@@ -9,16 +9,14 @@
 #include "split_merge.cuh"
 #include "split_tile.cuh"
 
-template <int kDim, int kColumns, typename Kv>
+template <int kDim, int kColumns, typename Kv, int kRoom>
 struct Split {
     using Tile = SplitTile<kDim, Kv>;
     static constexpr int kGroups = kColumns / kGroupColumns;
     static constexpr int kStage = 2 * Tile::kBytes;
     // From one tile of a warp to the next.
     static constexpr uint32_t kStride = kWarps * kTile;
-    // Two blocks a multiprocessor, one for the widest heads.
-    static constexpr int kBlocks = kDim <= 128 ? 2 : 1;
-    static constexpr int kRing = (kBlocks == 2 ? kHalfRoom : kWholeRoom) - static_cast<int>(sizeof(Meeting<kDim>));
+    static constexpr int kRing = kRoom - static_cast<int>(sizeof(Meeting<kDim>));
     static constexpr int kFit = kRing / (kWarps * kStage);
     static constexpr int kStages = kFit < 6 ? kFit : 6;
     static_assert(kStages >= 2, "a tile is on its way while another is used");

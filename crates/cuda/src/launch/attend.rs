@@ -1,7 +1,9 @@
 //! Attention: kernels for sequences with few new tokens (one where the copy engine reads keys and values, one for any
-//! shape), and one for those with many.
+//! shape), and one for those with many, of Hopper's instructions or of others.
 
+mod ampere;
 mod plan;
+mod split;
 mod stream;
 mod tiles;
 mod widen;
@@ -11,13 +13,14 @@ use std::sync::Arc;
 use ops::{Attend, DeviceError, OpError};
 use tensor::{Buffer, DType};
 
-use super::{Grid, HALF_ROOM, WHOLE_ROOM, launch};
+use crate::card::Generation;
 use crate::context::Context;
 use crate::device::CudaDevice;
 use crate::memory::allocate;
-use crate::module::{Function, Modules};
+use crate::module::Modules;
 
-use plan::Plans;
+use ampere::AmpereTiles;
+use split::Splits;
 use stream::Streams;
 use tiles::{Source, Tiles};
 use widen::Widened;
@@ -84,16 +87,29 @@ fn chunks(positions: usize) -> usize {
 
 /// The kernels of attention and the memory they share.
 pub(crate) struct Attention {
-    /// By size of heads, columns, and whether keys and values are narrow.
-    split: [[[Function; 2]; 2]; 3],
-    streams: Streams,
-    plans: Plans,
-    tiles: Tiles,
+    splits: Splits,
+    streams: Option<Streams>,
+    many: Many,
     /// Where keys and values of one byte are the type that a server keeps.
     widened: Option<Widened>,
     partials: Buffer,
     arrivals: Buffer,
     units: usize,
+}
+
+/// The kernels for sequences with many new tokens.
+enum Many {
+    Hopper(Tiles),
+    Ampere(AmpereTiles),
+}
+
+impl Many {
+    fn take(&self, op: &Attend<'_>) -> bool {
+        match self {
+            Self::Hopper(_) => tiles::take(op),
+            Self::Ampere(_) => ampere::take(op),
+        }
+    }
 }
 
 impl Attention {
@@ -103,18 +119,18 @@ impl Attention {
         units: usize,
         kv: DType,
     ) -> Result<Self, DeviceError> {
-        let split = |dim: usize, columns: usize, kv: &str| {
-            let name = format!("attend_split_{dim}_{columns}_{kv}");
-            modules.find_with_shared(&name, split_room(dim))
+        let (streams, many) = match modules.generation() {
+            Generation::Hopper => {
+                let streams = Streams::new(context, modules, units)?;
+                (Some(streams), Many::Hopper(Tiles::new(context, modules)?))
+            }
+            Generation::Ampere => (None, Many::Ampere(AmpereTiles::find(modules)?)),
         };
-        let both = |dim, columns| Ok([split(dim, columns, "bf16")?, split(dim, columns, "fp8")?]);
-        let all = |dim| Ok([both(dim, COLUMNS[0])?, both(dim, COLUMNS[1])?]);
         let narrow = kv == DType::F8E4M3;
         Ok(Self {
-            split: [all(DIMS[0])?, all(DIMS[1])?, all(DIMS[2])?],
-            streams: Streams::find(modules)?,
-            plans: Plans::new(context, modules, stream::MOST_BLOCKS_EACH * units)?,
-            tiles: Tiles::new(context, modules)?,
+            splits: Splits::find(context, modules)?,
+            streams,
+            many,
             widened: narrow.then(|| Widened::new(context, modules)).transpose()?,
             partials: allocate(context, PARTIALS, "attention's partial results")?,
             arrivals: allocate(context, MOST_SHARES * 4, "attention's arrivals")?,
@@ -122,19 +138,24 @@ impl Attention {
         })
     }
 
+    /// The size of the widest heads that there are kernels for.
+    pub(crate) fn widest(&self) -> usize {
+        self.splits.widest()
+    }
+
     /// What the launchers derive from an op.
     fn shape(&self, op: &Attend<'_>) -> Shape {
         let group = op.heads.group();
         let dim_index = dim_index(op);
         let narrow = op.cache.dtype() == DType::F8E4M3;
-        let streams = stream::takes(op);
+        let streams = self.streams.is_some() && stream::takes(op);
         let dim_index = if streams && narrow {
             dim_index.max(1)
         } else {
             dim_index
         };
         let column_index = usize::from(group > COLUMNS[0]);
-        let few = if tiles::take(op) && (!narrow || self.widened.is_some()) {
+        let few = if self.many.take(op) && (!narrow || self.widened.is_some()) {
             (COLUMNS[column_index] / group).max(1)
         } else {
             u32::MAX as usize
@@ -148,10 +169,6 @@ impl Attention {
             few,
         }
     }
-}
-
-fn split_room(dim: usize) -> usize {
-    if dim <= 128 { HALF_ROOM } else { WHOLE_ROOM }
 }
 
 /// Index into [`DIMS`] of the size that takes the op's heads.
@@ -221,7 +238,10 @@ impl CudaDevice {
         if let Some(few) = few {
             self.launch_few(op, &shape, &few)?;
         }
-        Ok(self.launch_tiles(op, &source)?)
+        Ok(match &self.attention.many {
+            Many::Hopper(tiles) => self.launch_tiles(op, &source, tiles),
+            Many::Ampere(tiles) => self.launch_ampere_tiles(op, &source, tiles),
+        }?)
     }
 
     /// Rows with few new tokens, and those that the tile kernel does not take.
@@ -231,10 +251,9 @@ impl CudaDevice {
         shape: &Shape,
         params: &AttendParams,
     ) -> Result<(), DeviceError> {
-        if shape.streams {
-            self.launch_stored(op, shape, params)
-        } else {
-            self.launch_split(op, shape, params)
+        match &self.attention.streams {
+            Some(streams) if shape.streams => self.launch_stored(op, shape, params, streams),
+            _ => self.launch_split(op, shape, params),
         }
     }
 
@@ -246,10 +265,8 @@ impl CudaDevice {
         let each_unit = if shape.streams {
             let rows = op.batch.rows() * op.heads.kv;
             stream::blocks_each(shape, op.batch.page_size, rows, self.attention.units)
-        } else if shape.dim <= 128 {
-            2
         } else {
-            1
+            self.attention.splits.blocks_each(shape)
         };
         let blocks = self.attention.units * each_unit;
         let shares = blocks
@@ -289,23 +306,6 @@ impl CudaDevice {
             scale: op.scale,
             soft_cap: op.soft_cap.unwrap_or(0.0),
         }
-    }
-
-    fn launch_split(
-        &self,
-        op: &Attend<'_>,
-        shape: &Shape,
-        params: &AttendParams,
-    ) -> Result<(), DeviceError> {
-        let function =
-            self.attention.split[shape.dim_index][shape.column_index][usize::from(shape.narrow)];
-        let grid = Grid {
-            blocks: (params.workers as usize * op.heads.kv, 1, 1),
-            threads: 128,
-            shared: split_room(shape.dim),
-        };
-        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe { launch(&self.context, function, grid, params) }
     }
 }
 

@@ -13,7 +13,7 @@ const LARGEST_INVENTED: f32 = 0.05;
 
 impl CudaDevice {
     /// True when scales cover whole rows, or whole segments of what the tensor cores sum at once.
-    pub(crate) fn takes_float8(group: u32) -> bool {
+    pub(crate) fn takes_groups(group: u32) -> bool {
         group.is_multiple_of(128)
     }
 

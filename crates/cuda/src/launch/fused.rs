@@ -18,7 +18,7 @@ impl CudaDevice {
     }
 
     fn chains_rows(&self, weight: &Weight, rows: usize) -> bool {
-        self.products.prefers_chains() && Chain::takes(rows, weight)
+        self.chain.is_some() && self.products.prefers_chains() && Chain::takes(rows, weight)
     }
 
     pub(crate) fn chain_product(
@@ -27,8 +27,11 @@ impl CudaDevice {
         weight: &Weight,
         how: (Option<LateNorm<'_>>, &Ending<'_>),
     ) -> Result<(), OpError> {
+        let Some(chain) = &self.chain else {
+            return Err(OpError::NotTaken { op: "chain" });
+        };
         let weight = (weight, self.products.chains_read_folded());
-        Ok(self.chain.product(&self.context, product, weight, how)?)
+        Ok(chain.product(&self.context, product, weight, how)?)
     }
 
     /// One product with what surrounds it; none where no kernel of ours is to be preferred.

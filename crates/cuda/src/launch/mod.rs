@@ -126,6 +126,10 @@ pub(crate) const HALF_ROOM: usize = 115_712;
 pub(crate) const MOST_ROOM: usize = 221_184;
 /// As above: one block.
 pub(crate) const WHOLE_ROOM: usize = 232_448;
+/// As above: one block on the smallest of GPUs that are not Hopper's kind, and as much as those of 8.0 have.
+pub(crate) const SMALL_ROOM: usize = 101_376;
+/// As above.
+pub(crate) const MIDDLE_ROOM: usize = 166_912;
 
 /// True when rows of `width` elements of bf16 at these addresses and strides are made of 16-byte pieces.
 pub(crate) fn are_pieces(width: usize, matrices: &[(u64, usize)]) -> bool {

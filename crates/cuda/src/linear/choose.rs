@@ -4,8 +4,8 @@ use ops::DeviceError;
 
 use super::timing::{Bench, Between, SEED, TimedWay, others};
 use super::{Choice, DeviceWeight, Product, Products, Shape, Variant, Way, blas, locked};
-use crate::device::ProductChoice;
 use crate::memory::allocate;
+use crate::options::ProductChoice;
 
 impl TimedWay for Way {
     type Weight = DeviceWeight;
@@ -100,7 +100,7 @@ impl Products {
         product: &mut Product<'_>,
         bench: &Bench<'_, DeviceWeight>,
     ) -> Result<Choice, DeviceError> {
-        let variants = self.stream.variants(product);
+        let variants = self.variants(product);
         let ways = variants.into_iter().map(Way::Stream);
         let fused = self.shortest(product, bench, ways, Between::Nothing)?;
         let own = fused

@@ -4,7 +4,7 @@ use ops::{DeviceError, LateNorm, Weight};
 
 use super::team::Team;
 use super::{DeviceWeight, Ending, Float8Weight, Product, Products, Shape, Variant, Way, locked};
-use crate::device::ProductChoice;
+use crate::options::ProductChoice;
 
 /// A weight, and the shape of our kernel for its products.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ impl Products {
         let Some(Fusable::Plain(weight, Variant::Folded(_))) = fusable else {
             return Ok(false);
         };
-        let (folds, folded) = (self.stream.folds(), weight.folded_buffer());
+        let (folds, folded) = (self.stream().folds(), weight.folded_buffer());
         folds.run_largest(&self.context, product, folded, norm, keys)?;
         Ok(true)
     }
@@ -81,7 +81,7 @@ impl Products {
         product: &Product<'_>,
         weight: &DeviceWeight,
     ) -> Result<Option<String>, DeviceError> {
-        let variants = self.stream.variants(product);
+        let variants = self.variants(product);
         let Some(&variant) = variants.get(number) else {
             return Ok(None);
         };
@@ -100,9 +100,9 @@ impl Products {
         match fusable {
             Fusable::Plain(weight, timed) => {
                 let how = (norm, ending);
-                let short = self.stream.short(product).filter(|_| !ending.is_gated());
+                let short = self.short(product).filter(|_| !ending.is_gated());
                 let variant = short.unwrap_or(timed);
-                self.stream
+                self.stream()
                     .run(&self.context, variant, product, weight, how)
             }
             Fusable::Float8(weight, variant) => {

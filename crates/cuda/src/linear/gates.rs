@@ -4,8 +4,8 @@ use ops::DeviceError;
 
 use super::timing::{Bench, Between, TimedWay};
 use super::{Algorithm, DeviceWeight, Ending, Product, Products, Variant, Way};
-use crate::device::ProductChoice;
 use crate::launch::gather::launch_activation;
+use crate::options::ProductChoice;
 
 /// How a gated product is computed.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ impl TimedWay for GatedWay {
                 let how = (None, &Ending::Gated { gelu: false });
                 let gated = Product { x, bias, out };
                 products
-                    .stream
+                    .stream()
                     .run(&products.context, *variant, &gated, weight, how)
             }
             Self::Library(algorithm) => {

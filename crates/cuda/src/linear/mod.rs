@@ -24,10 +24,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use ops::{DeviceError, Linear};
 use tensor::{Buffer, DType, View, ViewMut};
 
+use crate::card::Generation;
 use crate::context::Context;
-use crate::device::ProductChoice;
 use crate::launch::{Grid, launch};
 use crate::module::{Function, Modules};
+use crate::options::ProductChoice;
 use crate::tensor_map::{Boxes, TensorMap};
 
 use blas::{Algorithm, Blas};
@@ -182,9 +183,10 @@ struct AnyParams {
 pub(crate) struct Products {
     context: Arc<Context>,
     blas: Blas,
-    stream: Stream,
+    /// Kernels of Hopper's instructions; without them products are the library's.
+    stream: Option<Stream>,
     any: Function,
-    float8: Float8Kernels,
+    float8: Option<Float8Kernels>,
     /// Copies rows; products are timed beside it.
     neighbour: Function,
     /// Gates what a product gave; gated products are timed with it.
@@ -210,12 +212,15 @@ impl Products {
         units: usize,
         choice: ProductChoice,
     ) -> Result<Self, DeviceError> {
+        let hopper = modules.generation() == Generation::Hopper;
+        let stream = hopper.then(|| Stream::new(modules, units)).transpose()?;
+        let float8 = hopper.then(|| Float8Kernels::new(modules, units));
         Ok(Self {
             context: Arc::clone(context),
             blas: Blas::new(context)?,
-            stream: Stream::new(modules, units)?,
+            stream,
             any: modules.find("linear_any")?,
-            float8: Float8Kernels::new(modules, units)?,
+            float8: float8.transpose()?,
             neighbour: modules.find("gather_rows")?,
             activation: modules.find("gated_activation")?,
             invent: modules.find("invent_weight")?,
@@ -224,6 +229,39 @@ impl Products {
             unforeseen: AtomicUsize::default(),
             refused_fold: AtomicBool::default(),
         })
+    }
+
+    /// Our own kernels; only who has a way by them asks.
+    fn stream(&self) -> &Stream {
+        let stream = self.stream.as_ref();
+        stream.expect("ways of our own are chosen where there are kernels for them")
+    }
+
+    /// As [`Self::stream`], for weights of eight-bit floats, which are loaded only where there are kernels for them.
+    fn float8(&self) -> &Float8Kernels {
+        let float8 = self.float8.as_ref();
+        float8.expect("weights of eight bits are loaded where there are kernels for them")
+    }
+
+    /// Ways of our own to compute a product.
+    fn variants(&self, product: &Product<'_>) -> Vec<Variant> {
+        let variants = self.stream.as_ref().map(|stream| stream.variants(product));
+        variants.unwrap_or_default()
+    }
+
+    /// Our way for a product that is short.
+    fn short(&self, product: &Product<'_>) -> Option<Variant> {
+        self.stream.as_ref()?.short(product)
+    }
+
+    /// True when there are kernels for weights of eight-bit floats.
+    pub(crate) fn takes_float8(&self) -> bool {
+        self.float8.is_some()
+    }
+
+    /// True when weights may be kept folded as well.
+    pub(crate) fn folds(&self) -> bool {
+        self.stream.is_some()
     }
 
     /// Takes over a weight, `[outputs, inputs]` of bf16, and decides how products of it with up to `most_rows` rows are
@@ -264,12 +302,12 @@ impl Products {
         let wide_bias = product.bias.is_some() && product.out.dtype() == DType::F32;
         if product.results_are_pieces() && !wide_bias {
             let way = match self.way(product, weight)? {
-                Way::Stream(timed) => Way::Stream(self.stream.short(product).unwrap_or(timed)),
+                Way::Stream(timed) => Way::Stream(self.short(product).unwrap_or(timed)),
                 blas @ Way::Blas(_) => blas,
             };
             return self.run_way(product, weight, &way);
         }
-        match self.stream.variants(product).first() {
+        match self.variants(product).first() {
             Some(&variant) => self.run_way(product, weight, &Way::Stream(variant)),
             None => self.run_any(product, weight),
         }
@@ -284,7 +322,7 @@ impl Products {
         match way {
             Way::Stream(variant) => {
                 let plain = (None, &Ending::Results);
-                self.stream
+                self.stream()
                     .run(&self.context, *variant, product, weight, plain)
             }
             Way::Blas(algorithm) => {

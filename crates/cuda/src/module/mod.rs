@@ -6,6 +6,7 @@ use std::ffi::CString;
 use cudarc::driver::sys;
 use ops::DeviceError;
 
+use crate::card::Generation;
 use crate::driver::check;
 
 /// Compiled files by name, as `cargo xtask kernels` left them.
@@ -36,26 +37,41 @@ pub(crate) fn outdated(what: &str) -> DeviceError {
     }
 }
 
-/// Every kernel of the build, loaded.
+/// The kernels of the build that the GPU has code for, loaded.
 pub(crate) struct Modules {
     functions: BTreeMap<String, Function>,
+    generation: Generation,
 }
 
 impl Modules {
-    /// Loads all files; the context must be current.
-    pub(crate) fn load() -> Result<Self, DeviceError> {
+    /// Loads all files that a generation needs; the context must be current.
+    pub(crate) fn load(generation: Generation) -> Result<Self, DeviceError> {
         let mut functions = BTreeMap::new();
         for (_, image) in EMBEDDED {
             let mut module = std::ptr::null_mut();
             // SAFETY: a whole fatbin, embedded at build time.
             let result = unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
+            // files of Hopper's instructions have code for no other GPU
+            if result == sys::CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
+                && generation == Generation::Ampere
+            {
+                continue;
+            }
             check(result, "loading kernels")?;
             for function in functions_of(module)? {
                 let (name, function) = made_ready(function)?;
                 functions.insert(name, function);
             }
         }
-        Ok(Self { functions })
+        Ok(Self {
+            functions,
+            generation,
+        })
+    }
+
+    /// What the kernels that are to be used are made of.
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
     }
 
     /// The kernel of this name.

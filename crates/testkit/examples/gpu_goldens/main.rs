@@ -2,8 +2,9 @@
 //! greedy tokens wherever the reference is sure; and whole steps of them, replayed and kernel by kernel, to the bit. Or a large
 //! checkpoint that nobody trained, to see how it is loaded.
 //!
-//! `gpu_goldens FOLDER [--logits FOLDER] [--libraries FOLDER]…`; the folder is `crates/models/tests/goldens` or a copy of it.
-//! Logits go to files of plain f32 numbers, one a model, for `same_gpu.py` to compare.
+//! `gpu_goldens FOLDER [--logits FOLDER] [--ampere] [--libraries FOLDER]…`; the folder is `crates/models/tests/goldens` or a copy of it.
+//! Logits go to files of plain f32 numbers, one a model, for `same_gpu.py` to compare. With `--ampere` kernels are used that need none of
+//! Hopper's instructions.
 //! `gpu_goldens --loading FOLDER [--libraries FOLDER]…`; the folder is made, filled with five gigabytes and removed.
 #![expect(
     clippy::print_stdout,
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use cuda::{CudaDevice, CudaOptions};
+use cuda::{CudaDevice, CudaOptions, Generation};
 use testkit::golden::{Golden, best, distance};
 use testkit::runner::Runner;
 
@@ -84,11 +85,14 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut library_folders = Vec::new();
     let mut loading = false;
     let mut logits = None;
+    let mut generation = None;
     while let Some(word) = words.next() {
         if word == "--libraries" {
             library_folders.extend(words.next().map(PathBuf::from));
         } else if word == "--logits" {
             logits = words.next().map(PathBuf::from);
+        } else if word == "--ampere" {
+            generation = Some(Generation::Ampere);
         } else if word == "--loading" {
             loading = true;
         } else {
@@ -97,12 +101,14 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     let Some(folder) = folder else {
         anyhow::bail!(
-            "usage: gpu_goldens [--loading] FOLDER [--logits FOLDER] [--libraries FOLDER]…"
+            "usage: gpu_goldens [--loading] FOLDER [--logits FOLDER] [--ampere] [--libraries FOLDER]…"
         )
     };
     let options = CudaOptions {
         library_folders,
         max_step_tokens: 64,
+        untried: true,
+        generation,
         ..CudaOptions::default()
     };
     let device = match cuda::open(&options) {

@@ -80,7 +80,15 @@ impl Resolver<'_> {
     /// What projections become; a format that is not made here is said to have no effect.
     pub(super) fn quantization(&mut self) {
         let given = self.parsed.text("quantization");
+        let wide = !self.here.device.float8;
         match (&self.here.spec.quantisation, given) {
+            (Quantisation::Float8 { .. } | Quantisation::OnlineFloat8, given) if wide => {
+                let reason = "this GPU has no kernels for weights of eight bits, they are bfloat16";
+                self.note("quantization", "bfloat16", reason);
+                if given.is_some() {
+                    self.without_effect("--quantization", reason);
+                }
+            }
             (Quantisation::Float8 { .. }, given) => {
                 self.note("quantization", "fp8", "the model's own description");
                 if given.is_some_and(|given| given != "fp8") {
@@ -213,7 +221,7 @@ impl Resolver<'_> {
             weights: here.weights,
             work,
             token: here.spec.kv_bytes_per_token(here.device.kv),
-            smaller: smaller(self.on_cpu(), &here.spec.quantisation, here.stored_wide),
+            smaller: smaller(here.device, &here.spec.quantisation, here.stored_wide),
         };
         Budget::divide(here.device, fraction, needs).map_err(ConfigError::NoRoom)
     }

@@ -1,5 +1,7 @@
 //! Resolution by table.
 
+mod formats;
+
 use std::time::Duration;
 
 use models::{ModelSpec, Quantisation, spec_from_config};
@@ -37,6 +39,7 @@ fn device(kind: &'static str, total: usize, free: usize) -> DeviceInfo {
         features: String::new(),
         activation: DType::F32,
         kv: DType::F16,
+        float8: true,
     }
 }
 
@@ -379,31 +382,6 @@ fn row_counts_that_are_not_captured_are_told() {
         assert_eq!(value(&launch, "cuda_graph_bs"), rows, "{line}");
         assert_eq!(told(&launch), notice, "{line}");
         assert_eq!(launch.limited.concat(), limited, "{line}");
-    }
-}
-
-#[test]
-fn a_name_of_a_format_that_the_weights_do_not_have_is_told() {
-    let float8 = || Quantisation::Float8 {
-        block: None,
-        skipped: Vec::new(),
-    };
-    let kept = "--quantization accepted, no effect: weights keep the format they are stored in";
-    let own = format!("{kept}, which is fp8");
-    for (quantisation, line, expected) in [
-        (float8(), "", ""),
-        (float8(), "--quantization fp8", ""),
-        (float8(), "--quantization awq", &own),
-        (float8(), "--quantization compressed-tensors", &own),
-        (Quantisation::OnlineFloat8, "--quantization fp8", ""),
-        (Quantisation::AsStored, "--quantization awq", kept),
-    ] {
-        let spec = ModelSpec {
-            quantisation,
-            ..spec()
-        };
-        let launch = launch_of(&spec, &device("cpu", 16 << 30, 8 << 30), line).unwrap();
-        assert_eq!(told(&launch), expected, "{line}");
     }
 }
 

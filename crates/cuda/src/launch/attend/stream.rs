@@ -1,10 +1,14 @@
 //! Sequences with few new tokens whose keys and values the copy engine can read; new tokens may come unrotated.
 
+use std::sync::Arc;
+
 use ops::{Attend, DeviceError, OpError, RopeAttend};
 
 use super::super::rope::FreshParams;
 use super::super::{Grid, HALF_ROOM, WHOLE_ROOM, launch};
+use super::plan::Plans;
 use super::{AttendParams, COLUMNS, DIMS, Shape, common_divisor, copies_pieces};
+use crate::context::Context;
 use crate::device::CudaDevice;
 use crate::module::{Function, Modules};
 use crate::tensor_map::{Boxes, TensorMap};
@@ -41,10 +45,15 @@ pub(super) struct Streams {
     any: [[[Function; 2]; 2]; 3],
     /// By columns: for blocks that have a multiprocessor each, where others would have half of one.
     alone: [Function; 2],
+    plans: Plans,
 }
 
 impl Streams {
-    pub(super) fn find(modules: &Modules) -> Result<Self, DeviceError> {
+    pub(super) fn new(
+        context: &Arc<Context>,
+        modules: &Modules,
+        units: usize,
+    ) -> Result<Self, DeviceError> {
         let find = |name: &str| modules.find_with_shared(name, WHOLE_ROOM);
         let one = |dim: usize, columns: usize, narrow: bool| {
             // Small heads of bytes take the room of larger ones.
@@ -58,6 +67,7 @@ impl Streams {
         Ok(Self {
             any: [all(DIMS[0])?, all(DIMS[1])?, all(DIMS[2])?],
             alone: [alone(COLUMNS[0])?, alone(COLUMNS[1])?],
+            plans: Plans::new(context, modules, MOST_BLOCKS_EACH * units)?,
         })
     }
 
@@ -76,7 +86,7 @@ fn halves(dim: usize, narrow: bool) -> bool {
 }
 
 /// The most blocks that a multiprocessor has room for.
-pub(super) const MOST_BLOCKS_EACH: usize = 2;
+const MOST_BLOCKS_EACH: usize = 2;
 
 /// Blocks of a multiprocessor, for so many rows of one key head on so many multiprocessors. Where they are about as many,
 /// no row need be cut, and one block each reads as fast as memory gives, by copies of whole buffers.
@@ -103,17 +113,20 @@ impl CudaDevice {
     /// One kernel where every sequence has one new token, else two; and the plan before the first layer.
     pub(crate) fn launch_rope_attend(&self, mut op: RopeAttend<'_>) -> Result<(), OpError> {
         op.check()?;
-        if self.chain.attend(&self.context, &op)? {
+        if let Some(chain) = &self.chain
+            && chain.attend(&self.context, &op)?
+        {
             return Ok(());
         }
         let fresh = FreshParams::of(&op.rope);
         let attend = op.attend();
         let shape = self.attention.shape(&attend);
         let alone = attend.batch.max_query == 1 && attend.query.rows() == attend.batch.rows();
-        match fresh {
-            Some(fresh) if shape.streams && shape.dim == attend.heads.dim && alone => {
+        let streams = self.attention.streams.as_ref();
+        match streams.zip(fresh) {
+            Some(found) if shape.streams && shape.dim == attend.heads.dim && alone => {
                 let params = self.attend_params(&attend, &shape);
-                Ok(self.launch_stream(&attend, &shape, &params, fresh)?)
+                Ok(self.launch_stream(&attend, &shape, &params, found)?)
             }
             _ => op.compose(self),
         }
@@ -125,8 +138,9 @@ impl CudaDevice {
         op: &Attend<'_>,
         shape: &Shape,
         params: &AttendParams,
+        streams: &Streams,
     ) -> Result<(), DeviceError> {
-        self.launch_stream(op, shape, params, FreshParams::default())
+        self.launch_stream(op, shape, params, (streams, FreshParams::default()))
     }
 
     fn launch_stream(
@@ -134,11 +148,10 @@ impl CudaDevice {
         op: &Attend<'_>,
         shape: &Shape,
         params: &AttendParams,
-        fresh: FreshParams,
+        (streams, fresh): (&Streams, FreshParams),
     ) -> Result<(), DeviceError> {
         let (heads, bytes) = (op.heads, op.cache.dtype().size());
         let run = common_divisor(op.batch.page_size, HALF);
-        let plans = &self.attention.plans;
         // Bytes are copied by twos.
         let cached = |address: u64| {
             TensorMap::new(&Boxes {
@@ -160,7 +173,9 @@ impl CudaDevice {
             values: cached(params.values)?,
             attend: *params,
             fresh,
-            plans: plans.prepare(&self.context, params, shape.column_index, run)?,
+            plans: streams
+                .plans
+                .prepare(&self.context, params, shape.column_index, run)?,
             run: run as u32,
             by_group: ONE.div_ceil(heads.group()) as u32,
             by_heads: ONE.div_ceil(heads.kv) as u32,
@@ -173,7 +188,7 @@ impl CudaDevice {
             threads: THREADS,
             shared: if spread { WHOLE_ROOM } else { HALF_ROOM },
         };
-        let function = self.attention.streams.of(shape, spread);
+        let function = streams.of(shape, spread);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(&self.context, function, grid, &stream) }
     }

@@ -27,7 +27,7 @@ struct TilesParams {
 }
 
 /// Rows of queries in a tile.
-const TILE_ROWS: usize = 128;
+pub(super) const TILE_ROWS: usize = 128;
 /// Rows of a batch that the kernels can list.
 pub(super) const MOST_ROWS: usize = 2048;
 
@@ -72,7 +72,12 @@ impl Source {
 }
 
 impl CudaDevice {
-    pub(super) fn launch_tiles(&self, op: &Attend<'_>, source: &Source) -> Result<(), DeviceError> {
+    pub(super) fn launch_tiles(
+        &self,
+        op: &Attend<'_>,
+        source: &Source,
+        kernels: &Tiles,
+    ) -> Result<(), DeviceError> {
         let (heads, group, params) = (op.heads, op.heads.group(), &source.params);
         let dim_index = dim_index(op);
         let keys_at_once = if DIMS[dim_index] <= 128 { 128 } else { 64 };
@@ -98,7 +103,7 @@ impl CudaDevice {
             attend: *params,
             tokens: tokens as u32,
             run: run as u32,
-            taken: self.attention.tiles.taken.address() as u64,
+            taken: kernels.taken.address() as u64,
             widened: u32::from(source.widened),
         };
         let most = (op.query.rows() / tokens + op.batch.rows()) * heads.kv;
@@ -107,7 +112,7 @@ impl CudaDevice {
             threads: 384,
             shared: WHOLE_ROOM,
         };
-        let function = self.attention.tiles.functions[dim_index];
+        let function = kernels.functions[dim_index];
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(&self.context, function, grid, &tiles) }
     }

@@ -4,11 +4,11 @@ use ops::DeviceError;
 use tensor::DType;
 
 use super::{Choice, Float8Weight, MOST_ROUNDED, Scaling, Way};
-use crate::device::ProductChoice;
 use crate::linear::blas::Algorithm;
 use crate::linear::timing::{Bench, Between, SEED, TimedWay, others};
 use crate::linear::{Product, Products, Shape, locked};
 use crate::memory::allocate;
+use crate::options::ProductChoice;
 
 /// What rounding activations must gain to be worth their precision.
 const ROUNDING: f32 = 1.1;
@@ -52,14 +52,14 @@ impl Products {
         most_rows: usize,
     ) -> Result<(), DeviceError> {
         let kind = weight.kind();
-        let choice = |shape: Shape| locked(&self.float8.chosen).get(&(shape, kind)).copied();
+        let choice = |shape: Shape| locked(&self.float8().chosen).get(&(shape, kind)).copied();
         let mut library = Vec::new();
         for shape in weight.shapes(most_rows).into_iter().filter(|s| !s.wide) {
             match choice(shape) {
                 // A bias costs our kernel nothing.
                 Some(choice) if !choice.way.is_library() => {
                     let key = (shape.biased(), kind);
-                    locked(&self.float8.chosen).insert(key, choice);
+                    locked(&self.float8().chosen).insert(key, choice);
                 }
                 Some(_) => library.push(shape.biased()),
                 None => {}
@@ -75,7 +75,7 @@ impl Products {
         mut shapes: Vec<Shape>,
     ) -> Result<(), DeviceError> {
         let kind = weight.kind();
-        shapes.retain(|shape| !locked(&self.float8.chosen).contains_key(&(*shape, kind)));
+        shapes.retain(|shape| !locked(&self.float8().chosen).contains_key(&(*shape, kind)));
         if shapes.is_empty() {
             return Ok(());
         }
@@ -83,7 +83,7 @@ impl Products {
         let weights = std::iter::once(weight).chain(&others).collect();
         self.time_shapes(&shapes, weights, |shape, product, bench| {
             let choice = self.fastest_float8(product, bench)?;
-            locked(&self.float8.chosen).insert((shape, kind), choice);
+            locked(&self.float8().chosen).insert((shape, kind), choice);
             Ok(())
         })
     }
@@ -111,7 +111,7 @@ impl Products {
         product: &mut Product<'_>,
         bench: &Bench<'_, Float8Weight>,
     ) -> Result<Choice, DeviceError> {
-        let variants = self.float8.variants(product, bench.weights[0]);
+        let variants = self.float8().variants(product, bench.weights[0]);
         let streams: Vec<Way> = variants.into_iter().map(Way::Stream).collect();
         let candidates =
             |scaling| self.code_candidates(product, bench.weights[0], (CANDIDATES, scaling));
@@ -173,7 +173,7 @@ impl Products {
 
     /// How products of a weight are computed, one line a row count; for people.
     pub(crate) fn describe_float8(&self, outputs: usize, inputs: usize) -> Vec<String> {
-        let chosen = locked(&self.float8.chosen);
+        let chosen = locked(&self.float8().chosen);
         let mine = chosen.iter().filter(|((shape, _), _)| {
             shape.outputs == outputs && shape.inputs == inputs && !shape.bias
         });

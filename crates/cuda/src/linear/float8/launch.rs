@@ -95,7 +95,7 @@ impl Products {
         };
         let grid = row_grid(outputs, inputs);
         // SAFETY: the struct of the kernel; both buffers have so many rows of so many codes.
-        unsafe { launch(&self.context, self.float8.arrange, grid, &params) }?;
+        unsafe { launch(&self.context, self.float8().arrange, grid, &params) }?;
         // Codes that were brought may go, and successors may read weights early.
         self.context.synchronise()?;
         Ok(arranged)
@@ -116,7 +116,7 @@ impl Products {
         };
         let grid = row_grid(outputs, inputs);
         // SAFETY: the struct of the kernel; the buffer has so many rows of so many codes.
-        unsafe { launch(&self.context, self.float8.invent, grid, &params) }?;
+        unsafe { launch(&self.context, self.float8().invent, grid, &params) }?;
         self.context.synchronise()?;
         Ok(codes)
     }
@@ -151,7 +151,7 @@ impl Products {
             scales: weight.scales(),
             surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
         };
-        let (context, kernels) = (&self.context, &self.float8.stream);
+        let (context, kernels) = (&self.context, &self.float8().stream);
         let blocks = team.blocks(outputs);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { kernels.launch(context, team, (ending, blocks), &params) }
@@ -177,7 +177,7 @@ impl Products {
         };
         let grid = Grid::rows(product.x.rows(), weight.outputs.div_ceil(8), 256);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe { launch(&self.context, self.float8.any, grid, &params) }
+        unsafe { launch(&self.context, self.float8().any, grid, &params) }
     }
 
     /// Widens rows of a weight to bf16.
@@ -223,6 +223,6 @@ impl Products {
         };
         let grid = row_grid(rows, weight.inputs);
         // SAFETY: the struct of the kernel; the destination has room for so many rows.
-        unsafe { launch(&self.context, self.float8.widen, grid, &params) }
+        unsafe { launch(&self.context, self.float8().widen, grid, &params) }
     }
 }

@@ -142,7 +142,7 @@ impl Products {
             let way = self.float8_way(product, weight)?;
             return self.run_float8_way(product, weight, &way);
         }
-        match self.float8.variants(product, weight).first() {
+        match self.float8().variants(product, weight).first() {
             Some(&variant) => self.run_float8_stream(product, weight, variant),
             None => self.run_float8_any(product, weight),
         }
@@ -151,7 +151,7 @@ impl Products {
     /// The shape of our kernel for products of so many rows, where it was chosen: then it does the work of small kernels too.
     pub(crate) fn float8_fusable(&self, weight: &Float8Weight, rows: usize) -> Option<Team> {
         let shape = Shape::plain((weight.outputs, weight.inputs), rows)?;
-        match locked(&self.float8.chosen)
+        match locked(&self.float8().chosen)
             .get(&(shape, weight.kind()))?
             .way
         {
@@ -179,11 +179,11 @@ impl Products {
     /// The way chosen for the shape, or what should do for shapes that were not tried.
     fn float8_way(&self, product: &Product<'_>, weight: &Float8Weight) -> Result<Way, DeviceError> {
         let key = (Shape::of(product), weight.kind());
-        if let Some(choice) = locked(&self.float8.chosen).get(&key) {
+        if let Some(choice) = locked(&self.float8().chosen).get(&key) {
             return Ok(choice.way);
         }
         self.tell_unforeseen(&key.0);
-        let variants = self.float8.variants(product, weight);
+        let variants = self.float8().variants(product, weight);
         let way = if let Some(&variant) = variants.first() {
             Way::Stream(variant)
         } else {
@@ -195,7 +195,7 @@ impl Products {
             bare: None,
             times: [f32::INFINITY; _],
         };
-        locked(&self.float8.chosen).insert(key, untried);
+        locked(&self.float8().chosen).insert(key, untried);
         Ok(way)
     }
 
@@ -242,7 +242,7 @@ impl Products {
         }
         if whole < rows {
             let rest = product.rows(whole..rows);
-            let variants = self.float8.variants(&rest, weight);
+            let variants = self.float8().variants(&rest, weight);
             let variant = variants
                 .first()
                 .ok_or_else(|| Shape::of(&rest).impossible())?;
@@ -277,18 +277,18 @@ impl Products {
 
     fn suggested(&self, product: &Product<'_>) -> Result<Algorithm, DeviceError> {
         let shape = Shape::of(product);
-        if let Some(algorithm) = locked(&self.float8.suggested).get(&shape) {
+        if let Some(algorithm) = locked(&self.float8().suggested).get(&shape) {
             return Ok(*algorithm);
         }
         let candidates = self.blas.candidates(product, 1)?;
         let algorithm = candidates.first().ok_or_else(|| shape.impossible())?;
-        locked(&self.float8.suggested).insert(shape, *algorithm);
+        locked(&self.float8().suggested).insert(shape, *algorithm);
         Ok(*algorithm)
     }
 
     /// Workspaces for weights whose rows have so many codes.
     fn float8_room(&self, padded: usize) -> Result<Arc<Room>, DeviceError> {
-        let mut room = locked(&self.float8.room);
+        let mut room = locked(&self.float8().room);
         if let Some(room) = room
             .as_ref()
             .filter(|room| room.codes.bytes() >= MOST_ROUNDED * padded)

@@ -224,7 +224,7 @@ impl Products {
     /// Enqueues the packing of rows that are made of 16-byte pieces and no longer than [`LONGEST`].
     pub(crate) fn pack(&self, source: Source<'_>, to: &PackedRows) -> Result<(), DeviceError> {
         let (pieces, threads) = threads(to.width).expect("longer rows are not packed");
-        let function = self.float8.packers.0[source.number()][pieces];
+        let function = self.float8().packers.0[source.number()][pieces];
         let blocks = to.rows.div_ceil(ROWS[source.number()][pieces]);
         let (grid, params) = (Grid::line(blocks, threads), PackParams::new(source, to));
         // SAFETY: the struct of the kernel; sources are checked views, and there is room for codes and scales of the rows.
@@ -257,7 +257,7 @@ impl Products {
         let Some(shape) = Shape::plain((weight.outputs, weight.inputs), rows) else {
             return false;
         };
-        let chosen = locked(&self.float8.chosen);
+        let chosen = locked(&self.float8().chosen);
         let rounds = |shape| {
             let choice = chosen.get(&(shape, weight.kind()));
             choice.map(|choice| matches!(choice.way, Way::Rounded(_)))
@@ -287,7 +287,7 @@ impl Products {
         form: Form,
     ) -> Result<Option<Lacking>, DeviceError> {
         let (x, key) = (&product.x, (Shape::of(product), weight.kind()));
-        let bare = locked(&self.float8.chosen)
+        let bare = locked(&self.float8().chosen)
             .get(&key)
             .and_then(|choice| choice.bare);
         let fits = product.rows_are_pieces() && product.results_are_pieces();
@@ -316,7 +316,7 @@ impl Products {
         weight: &Float8Weight,
     ) -> Result<Algorithm, DeviceError> {
         let shape = Shape::of(product);
-        if let Some(choice) = locked(&self.float8.chosen).get(&(shape, weight.kind()))
+        if let Some(choice) = locked(&self.float8().chosen).get(&(shape, weight.kind()))
             && let Way::Rounded(algorithm) = choice.way
         {
             return Ok(algorithm);

@@ -4,8 +4,8 @@ use ops::DeviceError;
 
 use super::super::timing::{Bench, Between};
 use super::{DeviceWeight, FoldedChoice, MOST_ROWS, Product, Products};
-use crate::device::ProductChoice;
 use crate::linear::{Shape, Way, locked};
+use crate::options::ProductChoice;
 
 impl Products {
     /// Times products with a weight that is folded, `[outputs, inputs]`, where that was not done for its shape.
@@ -51,7 +51,7 @@ impl Products {
         let Some(others) = locked(&self.chosen).get(&shape).copied() else {
             return Ok(FoldedChoice::default());
         };
-        let variants = self.stream.folded_variants(product);
+        let variants = self.stream().folded_variants(product);
         let ways = variants.into_iter().map(Way::Stream);
         let Some((fused, way @ Way::Stream(variant))) =
             self.shortest(product, bench, ways, Between::Nothing)?

@@ -314,7 +314,7 @@ impl Products {
         };
         let grid = Grid::line(layout.units.div_ceil(UNITS_A_BLOCK), 32 * UNITS_A_BLOCK);
         // SAFETY: the struct of the kernel; the weight has so many rows, and there is room for its units and their strays.
-        unsafe { launch(&self.context, self.stream.folds().fold, grid, &params) }?;
+        unsafe { launch(&self.context, self.stream().folds().fold, grid, &params) }?;
         let counts = read(&self.context, &counts, "folding weights")?;
         let mut counts = counts
             .as_chunks()
