@@ -7,7 +7,7 @@ use crate::op::{CopyPages, CountTokens, ResolveTokens, UpdatePages};
 use crate::{
     AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, GatedActivation,
     GatherRows, HostWeight, Kernels, Linear, LogProbs, OpError, Penalise, Readback, RmsNorm, Rope,
-    Sample, Staging, StoreKv, Weight, WeightFormat,
+    RopeStoreKv, Sample, Staging, StoreKv, Weight, WeightFormat,
 };
 
 /// Runs every op by its definition, in f32 on the host.
@@ -34,6 +34,12 @@ impl Default for ReferenceDevice {
 }
 
 impl ReferenceDevice {
+    /// With activations of this type.
+    pub fn computing(mut self, activation: DType) -> Self {
+        self.info.activation = activation;
+        self
+    }
+
     /// With keys and values of this type.
     pub fn keeping(kv: DType) -> Self {
         let mut device = Self::default();
@@ -68,7 +74,7 @@ macro_rules! by_reference {
 impl Kernels for ReferenceDevice {
     by_reference!(
         resolve_tokens: ResolveTokens, update_pages: UpdatePages, copy_pages: CopyPages, count_tokens: CountTokens, rms_norm: RmsNorm,
-        add_rms_norm: AddRmsNorm, rope: Rope, store_kv: StoreKv, attend: Attend, gated_activation: GatedActivation,
+        add_rms_norm: AddRmsNorm, rope: Rope, store_kv: StoreKv, rope_store_kv: RopeStoreKv, attend: Attend, gated_activation: GatedActivation,
         gather_rows: GatherRows, edit_logits: EditLogits, penalise: Penalise, sample: Sample, log_probs: LogProbs,
     );
 

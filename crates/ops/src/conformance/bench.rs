@@ -114,6 +114,11 @@ impl<'d> Bench<'d> {
         self.device.folded_bytes((1024, 1024), plain) > 0
     }
 
+    /// True when the device runs models with heads so wide.
+    pub(super) fn takes_heads(&self, dim: usize) -> bool {
+        dim <= self.device.largest().heads.dim
+    }
+
     /// A number that is about normal.
     pub(super) fn normal(&mut self) -> f32 {
         self.drawn += 1;

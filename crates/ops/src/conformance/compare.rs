@@ -56,10 +56,7 @@ impl Tolerances {
                 _ => 1e-6,
             },
             Kind::Float(DType::F16) => 1e-3,
-            // Borders between numbers of eight bits are numbers of bf16. One of sixteen keys that are rounded to bf16 first
-            // comes to lie on one, and half of those are then off by an eighth of their power of two: 1.7e-2 of all keys.
-            // Results are as far off as the keys of their scores.
-            Kind::Float(DType::F8E4M3) => 2.5e-2,
+            // Keys of eight bits too: they are rounded once, from what was rotated.
             Kind::Float(_) => 8e-3,
         }
     }
@@ -93,7 +90,7 @@ mod tests {
     use crate::{float8, rng};
 
     #[test]
-    fn keys_that_are_rounded_twice_are_within_their_bound_and_not_far_below_it() {
+    fn keys_that_are_rounded_twice_are_beyond_their_bound() {
         let numbers: Vec<f32> = (0..20_000_u64)
             .map(|i| {
                 let words = rng::philox(3, i, 0);
@@ -110,10 +107,7 @@ mod tests {
             let once: Vec<f64> = numbers.iter().map(|&n| stored(loud * n)).collect();
             let bound = Tolerances::default().bound("rope_store_kv", Kind::Float(DType::F8E4M3));
             let found = error(&twice, &once);
-            assert!(
-                found < bound && found > bound / 4.0,
-                "{found:e}, loud {loud}"
-            );
+            assert!(found > bound, "{found:e}, loud {loud}");
         }
     }
 

@@ -1,4 +1,4 @@
-use tensor::{DType, View, ViewMut};
+use tensor::{Buffer, DType, View, ViewMut};
 
 use super::norm::normalise;
 use super::{dims, dims_mut, shape, typed};
@@ -80,7 +80,8 @@ impl Rope<'_> {
     }
 }
 
-/// Rotates queries and keys, then stores keys and values: [`Rope`] twice and [`StoreKv`].
+/// Rotates queries and keys, then stores keys and values: [`Rope`] twice and [`StoreKv`], with keys that are rounded once,
+/// to the cache's type.
 pub struct RopeStoreKv<'a> {
     /// `[tokens, query heads × head dim]`, rotated in place.
     pub query: ViewMut<'a>,
@@ -130,7 +131,40 @@ impl RopeStoreKv<'_> {
         shape(op, "slots", dims(&self.slots), (1, tokens))
     }
 
-    /// Runs the three ops that it stands for.
+    /// The meaning.
+    pub fn reference(mut self) {
+        let (rows, cols, head_dim) = (self.key.rows(), self.key.cols(), self.heads.dim);
+        let (positions, table) = (self.positions, self.table);
+        Rope {
+            x: self.query.reborrow(),
+            head_dim,
+            norm: self.query_norm,
+            positions,
+            table,
+        }
+        .reference();
+        let mut wide = Buffer::host(rows * cols * DType::F32.size());
+        let mut key = wide.view_mut(0, rows, cols, DType::F32);
+        copy_values(self.key.view(), &mut key);
+        Rope {
+            x: key.reborrow(),
+            head_dim,
+            norm: self.key_norm,
+            positions,
+            table,
+        }
+        .reference();
+        copy_values(key.view(), &mut self.key);
+        StoreKv {
+            key: key.into_view(),
+            value: self.value,
+            slots: self.slots,
+            cache: self.cache,
+        }
+        .reference();
+    }
+
+    /// Runs the three ops that it stands for. Where activations are narrow, keys are rounded to their type on the way.
     pub fn compose<K: Kernels + ?Sized>(mut self, kernels: &K) -> Result<(), OpError> {
         let head_dim = self.heads.dim;
         let (positions, table) = (self.positions, self.table);
@@ -154,5 +188,14 @@ impl RopeStoreKv<'_> {
             slots: self.slots,
             cache: self.cache,
         })
+    }
+}
+
+/// Numbers of one type as another.
+fn copy_values(from: View<'_>, to: &mut ViewMut<'_>) {
+    for row in 0..from.rows() {
+        for col in 0..from.cols() {
+            to.set(row, col, from.value(row, col));
+        }
     }
 }

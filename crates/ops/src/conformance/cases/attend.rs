@@ -210,7 +210,9 @@ pub(super) fn attend(bench: &mut Bench<'_>) {
     let placed = |loud: f32| [(loud, true), (loud, false)];
     for (loud, inside) in bench.loudness().iter().copied().flat_map(placed) {
         for case in cases().into_iter().map(|case| Case { loud, ..case }) {
-            attend_one(bench, &case, inside);
+            if bench.takes_heads(case.heads.2) {
+                attend_one(bench, &case, inside);
+            }
         }
     }
 }

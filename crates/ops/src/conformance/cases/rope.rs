@@ -185,7 +185,7 @@ fn rope_store_loud_kv(bench: &mut Bench<'_>, loud: f32) {
             weight: weight.host(),
             eps: 1e-6,
         });
-        let reference = RopeStoreKv {
+        RopeStoreKv {
             query: q.host_mut(),
             key: k.host_mut(),
             value: value.host(),
@@ -196,10 +196,8 @@ fn rope_store_loud_kv(bench: &mut Bench<'_>, loud: f32) {
             table: table.host(),
             slots: slots.host(),
             cache: KvCache::new(cache.keys.host_mut(), cache.values.host_mut()),
-        };
-        reference
-            .compose(&crate::ReferenceDevice::default())
-            .expect("the reference takes every case");
+        }
+        .reference();
         let norm = normalised.then(|| HeadNorm {
             weight: weight.device(),
             eps: 1e-6,
