@@ -14,8 +14,8 @@ __device__ void attend_stream(const StreamParams& p) {
     let_successor_begin();
     // Not the warp that fetches: it asks for its plan meanwhile.
     if (threadIdx.x == 0) {
-        expect_map(&p.keys);
-        expect_map(&p.values);
+#pragma unroll 1
+        for (int i = 0; i < 4; ++i) expect_map(&p.cached[0][0] + i);
         // Of a block that may begin later, where memory answers others first.
         expect_line(p.plans + p.worker_of((blockIdx.x + gridDim.x / 2) % gridDim.x));
 #pragma unroll 1

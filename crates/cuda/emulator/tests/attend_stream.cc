@@ -87,6 +87,9 @@ void check_fresh() {
     check({.lengths = {1}});
     // Rings of eight buffers turn with other units than those of six.
     check({.lengths = {1536, 130, 700}, .group = 6, .page = 64});
+    // Halves of which pieces come: of one position, of all but some, and with a row behind them.
+    check({.lengths = {57, 65, 120, 128, 184, 200, 1, 8}, .group = 4, .page = 64, .workers = 2});
+    check({.lengths = {57, 65, 121, 129, 184, 193}, .group = 12, .page = 64, .order = Order::kBackward, .narrow = true});
     check({.lengths = {300, 1, 129, 640}, .kv_heads = 2, .group = 12, .page = 64, .workers = 2, .order = Order::kShuffled});
     check({.lengths = {128, 128, 128}, .norms = Norms::kNone});
     check({.lengths = {1, 1, 1, 1, 1, 1, 1, 1, 1}, .kv_heads = 2, .workers = 4, .order = Order::kShuffled, .norms = Norms::kBf16});
@@ -163,9 +166,39 @@ void check_any(int count) {
     }
 }
 
+// Where every worker has whole rows, as many for each: rows and where they are cut, by worker.
+void check_plan(const char* name, const std::vector<int>& lengths, uint32_t workers, bool whole) {
+    StreamBatch batch({.lengths = lengths, .group = 4, .page = 64});
+    StreamParams params = batch.tell();
+    batch.share(params.attend, workers);
+    batch.plan(params, Order::kForward);
+    const uint32_t each = lengths.size() / workers;
+    bool found = true;
+    for (uint32_t worker = 0; worker < workers; ++worker) {
+        const StreamPlan& plan = batch.plans[worker];
+        found &= plan.row == worker * each && plan.begin == plan.origin;
+    }
+    report(words("plan of %s by %u workers", name, workers), found == whole, found ? "whole rows" : "rows are cut");
+}
+
+// Rows are cut only where what the largest share has too much takes longer than that.
+void check_plans() {
+    std::vector<int> close(32, 1537), far(32, 1000), alone{700, 900};
+    std::fill(close.begin() + 16, close.end(), 1500);
+    std::fill(far.begin(), far.begin() + 8, 2000);
+    check_plan("close lengths", close, 4, true);
+    check_plan("lengths far apart", far, 4, false);
+    check_plan("a row each", alone, 2, true);
+    check_plan("rows of one length", std::vector<int>(6, 130), 3, true);
+    check_plan("no even number of rows", {1500, 1500, 1500}, 2, false);
+    // Too many to keep each of them.
+    check_plan("many rows", std::vector<int>(512, 100), 4, true);
+}
+
 }  // namespace
 
 int main() {
+    check_plans();
     check_fresh();
     check_limits();
     check_rotated();

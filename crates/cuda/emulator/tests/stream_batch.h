@@ -54,12 +54,14 @@ struct StreamBatch : AttentionBatch {
         const auto reciprocal = [](uint32_t of) { return ((1u << 31) + of - 1) / of; };
         p.by_group = reciprocal(shape.group);
         p.by_heads = reciprocal(shape.kv_heads);
-        const auto cached = [&](const Cache& cache) {
+        const auto cached = [&](const Cache& cache, uint32_t positions) {
             return emulator::make_map(cache.bytes.data(), {head / 2, heads, uint64_t(cache.rows)}, {head, heads * head},
-                                      {64, 1, p.run});
+                                      {64, 1, positions});
         };
-        p.keys = cached(keys);
-        p.values = cached(values);
+        for (int i = 0; i < 2; ++i) {
+            p.cached[i][0] = cached(keys, i ? kPiece : p.run);
+            p.cached[i][1] = cached(values, i ? kPiece : p.run);
+        }
         p.attend = attend_params();
         if (shape.rotates()) tell_fresh(p.fresh);
         return p;

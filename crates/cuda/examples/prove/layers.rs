@@ -2,6 +2,7 @@
 //! the weights and the cache takes.
 
 mod dims;
+mod lengths;
 mod replay;
 
 use std::time::{Duration, Instant};
@@ -13,10 +14,11 @@ use ops::{
 };
 use tensor::DType;
 
-use crate::bench::{MEMORY, Matrix, TENSOR, repeated, time, weight};
+use crate::bench::{MEMORY, Matrix, TENSOR, captured, repeated, time, wait, weight};
 use crate::trace;
 
 use dims::{Dims, MODELS};
+use lengths::{CLOSE, FEW, MANY, MIXED, PARTS, PROMPTS, alike, close, longest, mixed};
 
 pub(crate) use replay::{folded_small, narrow_small, replay_as_they_run, replays_small};
 
@@ -25,6 +27,7 @@ const PAGE: usize = 64;
 const MEASURED: usize = 6;
 /// Time after which clocks do not change any more.
 const SUSTAINED: Duration = Duration::from_secs(6);
+const SUSTAINED_REPLAYS: usize = 20;
 const EPS: f32 = 1e-6;
 
 struct Layer {
@@ -266,32 +269,6 @@ fn inputs(state: NormState, squares: &Matrix, width: usize) -> Inputs<'_> {
     })
 }
 
-fn longest(lengths: &[usize]) -> usize {
-    lengths.iter().copied().max().unwrap_or(0)
-}
-
-/// Sequences of one length a step.
-fn alike(steps: &[(usize, usize)]) -> Vec<Vec<usize>> {
-    let step = |&(rows, length): &(usize, usize)| vec![length; rows];
-    steps.iter().map(step).collect()
-}
-
-/// So many sequences of half a length to one and a half of it, in no order.
-fn mixed(sequences: usize, length: usize) -> Vec<usize> {
-    let place = |i: usize| i * 37 % sequences;
-    (0..sequences)
-        .map(|i| length / 2 + length * place(i) / (sequences - 1))
-        .collect()
-}
-
-/// Rows and lengths of steps.
-const FEW: [(usize, usize); 5] = [(1, 1088), (1, 16384), (2, 1088), (4, 1088), (8, 1088)];
-const MANY: [(usize, usize); 4] = [(16, 1088), (32, 1088), (64, 1536), (256, 1536)];
-/// Sequences of mixed lengths, and the mean of those.
-const MIXED: [(usize, usize); 3] = [(8, 1088), (16, 1088), (64, 1536)];
-/// Prompts, their lengths and new tokens.
-const PROMPTS: [(usize, usize, usize); 3] = [(8, 1024, 1024), (1, 1024, 1024), (4, 4096, 2048)];
-
 /// Steps of few rows alone.
 pub(crate) fn few(device: &CudaDevice) -> bool {
     measure_all(device, &alike(&FEW))
@@ -301,16 +278,24 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     measure_all(device, &alike(&[&FEW[..], &MANY].concat()))
 }
 
-/// Steps of many rows of the first model for some seconds: until the GPU is as warm, and keeps as low a clock, as in a long load.
+/// Steps of many rows of the first model for some seconds: until the GPU is as warm, and keeps as low a clock, as in a long
+/// load. Then what each kernel takes.
 pub(crate) fn sustained(device: &CudaDevice) -> bool {
     let dims = &MODELS[0];
     let layers = dims.layers(device);
+    let mut traced = true;
     for (rows, length) in [(64, 1536), (256, 1536)] {
         let mut scene = Scene::new(device, dims, &vec![length; rows], 1);
+        let many = 2 * MEASURED;
+        let graph = captured(device, many, |turn| scene.run(device, &layers, turn));
+        let mut readback = device.readback(16).expect("a readback");
         let mut measured = || {
-            time(device, 2 * MEASURED, |turn| {
-                scene.run(device, &layers, turn)
-            })
+            let began = Instant::now();
+            for _ in 0..SUSTAINED_REPLAYS {
+                graph.replay().expect("a replay");
+            }
+            wait(readback.as_mut());
+            1e6 * began.elapsed().as_secs_f64() / (SUSTAINED_REPLAYS * many) as f64
         };
         let (began, first) = (Instant::now(), measured());
         let mut last = first;
@@ -318,17 +303,20 @@ pub(crate) fn sustained(device: &CudaDevice) -> bool {
             last = measured();
         }
         println!(
-            "{:15} {rows:3} rows × {length}: {first:7.1} µs a layer at first, {last:7.1} after {:.0} s",
+            "{:15} {rows:3} rows × {length}: {first:7.1} µs a layer at first, {last:7.1} after {:.0} s, when kernels take",
             dims.name,
             began.elapsed().as_secs_f64()
         );
+        traced &= trace::of_graph(device, many, graph.as_ref());
     }
-    true
+    traced
 }
 
-/// Steps of sequences of mixed lengths.
+/// Steps of sequences of mixed lengths, of lengths close to each other, and of one that is no whole number of pieces.
 pub(crate) fn mix(device: &CudaDevice) -> bool {
-    measure_all(device, &MIXED.map(|(rows, length)| mixed(rows, length)))
+    let mixed = MIXED.map(|(rows, length)| mixed(rows, length));
+    let close = CLOSE.map(|(rows, length)| close(rows, length));
+    measure_all(device, &[&mixed[..], &close, &alike(&PARTS)].concat())
 }
 
 /// Steps of the first model with weights of one byte, over a cache as the device was opened for.
@@ -462,11 +450,10 @@ impl<'d> Scene<'d> {
 
 fn measure(device: &CudaDevice, dims: &Dims, layers: &[Layer], lengths: &[usize]) {
     let (rows, positions) = (lengths.len(), lengths.iter().sum::<usize>());
-    let length = positions / rows;
-    let kind = if lengths.iter().all(|&other| other == length) {
-        ""
-    } else {
-        "mixed "
+    let shortest = lengths.iter().copied().min().unwrap_or(0);
+    let length = match longest(lengths) {
+        longest if longest > shortest => format!("{shortest} to {longest}"),
+        longest => longest.to_string(),
     };
     let mut scene = Scene::new(device, dims, lengths, 1);
     let us = time(device, 2 * MEASURED, |turn| scene.run(device, layers, turn));
@@ -480,7 +467,7 @@ fn measure(device: &CudaDevice, dims: &Dims, layers: &[Layer], lengths: &[usize]
     let whole = (us * dims.layers as f64 + head as f64 / MEMORY) / 1e3;
     let least = (floor * dims.layers as f64 + head as f64 / MEMORY) / 1e3;
     println!(
-        "{kind}{:15} {rows:3} rows × {length}: {us:7.1} µs a layer, floor {floor:7.1}, {:4.1} %; {} layers and head at its floor {whole:.2} ms of {least:.2}",
+        "{:15} {rows:3} rows × {length}: {us:7.1} µs a layer, floor {floor:7.1}, {:4.1} %; {} layers and head at its floor {whole:.2} ms of {least:.2}",
         dims.name,
         100.0 * floor / us,
         dims.layers

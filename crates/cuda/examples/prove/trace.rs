@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cuda::CudaDevice;
-use ops::{Device as _, DeviceTrace, NoTracer, OpError};
+use ops::{Device as _, DeviceTrace, Graph, NoTracer, OpError};
 
 use crate::bench::{captured, sync};
 
@@ -28,7 +28,11 @@ pub(crate) fn run(
     many: usize,
     run: impl FnMut(usize) -> Result<(), OpError>,
 ) -> bool {
-    let graph = captured(device, many, run);
+    of_graph(device, many, captured(device, many, run).as_ref())
+}
+
+/// The same of a graph of so many runs.
+pub(crate) fn of_graph(device: &CudaDevice, many: usize, graph: &dyn Graph) -> bool {
     let record = || -> Result<DeviceTrace, NoTracer> {
         let tracer = device.tracer()?;
         graph.replay().expect("a replay");

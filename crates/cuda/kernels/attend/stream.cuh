@@ -32,8 +32,8 @@ struct alignas(128) StreamPlan {
 };
 
 struct StreamParams {
-    TensorMap keys;
-    TensorMap values;
+    // Keys and values in boxes of whole runs, and in those of pieces.
+    TensorMap cached[2][2];
     AttendParams attend;
     FreshParams fresh;
     // Of each worker; nobody writes them before this kernel has ended.
@@ -69,6 +69,8 @@ struct StreamStart {
 constexpr int kTile = 16;
 // Positions of a buffer: half a unit.
 constexpr uint32_t kHalf = kUnit / 2;
+// Positions of the smallest copy: swizzling turns rows of eight.
+constexpr uint32_t kPiece = 8;
 constexpr int kGroupColumns = 8;
 constexpr int kWarps = kUnit / kTile;
 constexpr int kComputing = 32 * kWarps;

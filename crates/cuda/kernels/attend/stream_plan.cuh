@@ -12,6 +12,8 @@ struct PlanParams {
     uint32_t columns;
 };
 
+// Positions that a block could read in the time that is lost where rows are cut.
+constexpr uint32_t kCutting = 256;
 constexpr int kPlanners = 8;
 constexpr int kPlanThreads = 32 * kPlanners;
 
@@ -21,6 +23,8 @@ struct WorkBefore {
     uint32_t parts[kPlanners];
     // The rows themselves where every thread has one at most: first token, new ones, length, and where its pages are listed.
     uint4 rows[kPlanThreads];
+    // Then also what is read of each, counted by every block of columns.
+    uint32_t positions[kPlanThreads];
 };
 
 struct StreamPlanner {
@@ -45,8 +49,8 @@ struct StreamPlanner {
 #pragma unroll 1
         for (uint32_t number = thread * each; number < last; ++number) {
             sequence = Sequence::load(a, number);
-            if (each == 1) keep(number);
             look(number);
+            if (each == 1) keep(number);
             sum += work.all();
         }
 #pragma unroll 1
@@ -68,11 +72,16 @@ struct StreamPlanner {
         const Shares shares(total, a.workers);
         // Shares do not begin a little before or behind a border between rows, as opening a row takes its time.
         const uint32_t little = shares.each < 4 ? 0 : max(1u, shares.each / 12);
+        const uint32_t rows = whole_rows();
         StreamPlan plan{};
-        uint32_t unit = shares.begin(worker + 1), chunk = 0;
+        uint32_t unit = 0, chunk = 0;
         // The end settles, then the begin; then its row is looked at, and the next one where no chunk is left of that.
 #pragma unroll 1
         for (int turn = 0; turn < 4; ++turn) {
+            if (turn < 2) {
+                const uint32_t number = worker + 1 - turn;
+                unit = rows > 0 ? before.sums[number * rows] : shares.begin(number);
+            }
             uint32_t settled = total;
             if (unit < total) {
                 find(unit);
@@ -83,7 +92,6 @@ struct StreamPlanner {
             }
             if (turn == 0) {
                 plan.end = settled;
-                unit = shares.begin(worker);
                 continue;
             }
             unit = settled;
@@ -107,9 +115,28 @@ struct StreamPlanner {
     }
 
 private:
+    // The whole rows of every worker, as many for each, where the largest share then has less too much than cutting rows
+    // would cost; else zero.
+    __device__ uint32_t whole_rows() const {
+        const uint32_t rows = a.rows / a.workers;
+        if (each != 1 || rows * a.workers != a.rows) return 0;
+        uint32_t most = 0, all = 0;
+#pragma unroll 1
+        for (uint32_t worker = threadIdx.x % 32; worker < a.workers; worker += 32) {
+            uint32_t share = 0;
+#pragma unroll 1
+            for (uint32_t row = worker * rows; row < (worker + 1) * rows; ++row) share += before.positions[row];
+            most = max(most, share);
+            all += share;
+        }
+        const uint32_t mean = __reduce_add_sync(kAllLanes, all) / a.workers;
+        return __reduce_max_sync(kAllLanes, most) <= mean + kCutting ? rows : 0;
+    }
+
     // For those that look at the row later. Its pages are on their way until then, the first few lines of them.
     __device__ void keep(uint32_t number) {
         before.rows[number] = make_uint4(sequence.first_token, sequence.fresh, sequence.length, pages());
+        before.positions[number] = work.units > 0 ? work.blocks * (sequence.length - work.first_unit * kUnit) : 0;
 #pragma unroll 1
         for (uint32_t page = 0; page < 128 && page * a.page_size < sequence.length; page += 32) expect_line(sequence.pages + page);
     }

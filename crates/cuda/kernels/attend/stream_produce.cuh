@@ -135,29 +135,65 @@ private:
         }
         Unit told = unit;
         told.bits |= (is_edge ? kIsEdge : 0) | begin << 8 | end << 16;
-        // Keys, then values, a half at a time, maybe nothing; the first half comes with what there is to know.
+        // Of halves that are not seen whole only pieces come, where a block has several rows: else code for them comes late.
+        const uint32_t ends = begin / kPiece | (end + kPiece - 1) / kPiece;
+        if (Shape::kBlocks > 1 && is_edge && p.run == kHalf && ends % (kHalf / kPiece) != 0) {
+            fetch_pieces(told, begin, end, slot);
+        } else {
+            fetch_runs(told, run, seen, slot);
+        }
+        ++known;
+    }
+
+    // The barrier of the next buffer, told what comes there once that may be filled. Keys come first, then values, a half at a
+    // time, maybe nothing; the first half with what there is to know.
+    __device__ __forceinline__ Barrier* begin_half(uint32_t part, const Unit& told, uint32_t positions) {
+        Barrier* full = &shape.control->full[at.stage];
+        wait_for_room();
+        if (lane == 0) {
+            if (part == 0) shape.control->units[known % kUnitsKnown] = told;
+            full->expect(positions * Shape::kSlices * 128);
+        }
+        __syncwarp();
+        return full;
+    }
+
+    // Whole runs, a lane each.
+    __device__ __forceinline__ void fetch_runs(const Unit& told, uint32_t run, bool seen, uint32_t slot) {
 #pragma unroll 1
         for (uint32_t part = 0; part < 4; ++part) {
             const uint32_t row = run - part % 2 * kHalf;
             const bool mine = seen && row < kHalf;
             const uint32_t runs = __popc(__ballot_sync(kAllLanes, mine));
-            Barrier* full = &shape.control->full[at.stage];
-            wait_for_room();
-            if (lane == 0) {
-                if (part == 0) shape.control->units[known % kUnitsKnown] = told;
-                full->expect(runs * p.run * Shape::kSlices * 128);
-            }
-            __syncwarp();
+            Barrier* full = begin_half(part, told, runs * p.run);
             if (mine) {
                 uint8_t* to = shape.ring + at.stage * Shape::kBuffer + row * 128;
 #pragma unroll
                 for (int slice = 0; slice < Shape::kSlices; ++slice) {
-                    once.copy_box(to + slice * Shape::kSliceBytes, part < 2 ? &p.keys : &p.values, full, slice * 64, head, slot);
+                    once.copy_box(to + slice * Shape::kSliceBytes, &p.cached[0][part / 2], full, slice * 64, head, slot);
                 }
             }
             __syncwarp();
             at.advance();
         }
-        ++known;
+    }
+
+    // The pieces that anyone sees, a lane for each slice of one; lanes have the slots of the halves.
+    __device__ __forceinline__ void fetch_pieces(const Unit& told, uint32_t begin, uint32_t end, uint32_t slot) {
+#pragma unroll 1
+        for (uint32_t part = 0; part < 4; ++part) {
+            const uint32_t half = part % 2 * kHalf, first = (max(begin, half) - half) / kPiece;
+            const uint32_t behind = end > half ? (min(end - half, kHalf) + kPiece - 1) / kPiece : 0;
+            const uint32_t pieces = behind > first ? behind - first : 0;
+            const uint32_t from = __shfl_sync(kAllLanes, slot, part % 2);
+            Barrier* full = begin_half(part, told, pieces * kPiece);
+            if (lane < pieces * Shape::kSlices) {
+                const uint32_t slice = lane % Shape::kSlices, row = (first + lane / Shape::kSlices) * kPiece;
+                uint8_t* to = shape.ring + at.stage * Shape::kBuffer + slice * Shape::kSliceBytes + row * 128;
+                once.copy_box(to, &p.cached[1][part / 2], full, slice * 64, head, from + row);
+            }
+            __syncwarp();
+            at.advance();
+        }
     }
 };

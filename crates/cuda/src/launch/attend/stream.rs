@@ -16,8 +16,8 @@ use crate::tensor_map::{Boxes, TensorMap};
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
 struct StreamParams {
-    keys: TensorMap,
-    values: TensorMap,
+    /// Keys and values in boxes of whole runs, and in those of pieces.
+    cached: [[TensorMap; 2]; 2],
     attend: AttendParams,
     fresh: FreshParams,
     plans: u64,
@@ -29,6 +29,8 @@ struct StreamParams {
 /// Positions of a unit, and of a buffer.
 const UNIT: usize = 128;
 const HALF: usize = UNIT / 2;
+/// Positions of the smallest copy.
+const PIECE: usize = 8;
 /// Warps that compute, and one that fetches.
 const THREADS: usize = 288;
 /// What the kernel multiplies with instead of dividing: so much by the divisor. It is right for numbers below this by the
@@ -153,7 +155,7 @@ impl CudaDevice {
         let (heads, bytes) = (op.heads, op.cache.dtype().size());
         let run = common_divisor(op.batch.page_size, HALF);
         // Bytes are copied by twos.
-        let cached = |address: u64| {
+        let cached = |address: u64, positions: usize| {
             TensorMap::new(&Boxes {
                 address,
                 sizes: &[
@@ -165,12 +167,15 @@ impl CudaDevice {
                     (heads.dim * bytes) as u64,
                     (heads.kv_width() * bytes) as u64,
                 ],
-                shape: &[TensorMap::SLICE, 1, run as u32],
+                shape: &[TensorMap::SLICE, 1, positions as u32],
             })
         };
+        let both = |positions| {
+            let [keys, values] = [params.keys, params.values];
+            Ok::<_, DeviceError>([cached(keys, positions)?, cached(values, positions)?])
+        };
         let stream = StreamParams {
-            keys: cached(params.keys)?,
-            values: cached(params.values)?,
+            cached: [both(run)?, both(PIECE)?],
             attend: *params,
             fresh,
             plans: streams
