@@ -7,7 +7,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, bail};
 
-use crate::{folder, kernels};
+use crate::folder;
+use crate::kernels::{self, Code};
 
 /// Package and example of each binary that is carried.
 const EXAMPLES: [(&str, &str); 2] = [("cuda", "prove"), ("testkit", "gpu_goldens")];
@@ -32,8 +33,8 @@ const TRIAL: [(&str, &str); 5] = [
 ];
 
 /// Fills `carry` and says what to do with it.
-pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
-    kernels::run(root)?;
+pub(crate) fn run(root: &Path, code: Code) -> anyhow::Result<ExitCode> {
+    kernels::run(root, code)?;
     let carry = root.join("carry");
     let ops = carry.join("ops");
     std::fs::create_dir_all(&ops).context("cannot create carry/ops")?;
@@ -80,7 +81,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     );
     println!("    bash carry/ops/run.sh            all parts");
     println!(
-        "    bash carry/ops/run.sh PART…      some of: check attention decode layers prompts products firsts few mix sustained heads kernels fp8 fp8-layers fp8-kernels small loading sanitize profile"
+        "    bash carry/ops/run.sh PART…      some of: check ampere attention decode layers prompts products firsts few mix sustained heads kernels fp8 fp8-layers fp8-kernels small loading sanitize profile"
     );
     println!(
         "    bash carry/serving.sh PART MODEL…  one of: bench repeat soak trace; MODEL is a folder in carry/models"

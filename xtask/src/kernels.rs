@@ -22,30 +22,57 @@ const STAMP: &str = "packages.txt";
 /// Where the packages put the toolkit.
 const INSIDE: &str = "nvidia/cu13";
 const FLAGS: [&str; 4] = ["-std=c++17", "-O3", "--Werror=all-warnings", "-fatbin"];
-/// The architecture that all kernels are made for.
+/// The architecture that kernels are made for first of all.
 const HOPPER: &str = "-gencode=arch=compute_90a,code=sm_90a";
-/// Other cards, whose kernels need none of Hopper's instructions. The last one is text that a driver compiles.
-const OTHERS: [&str; 3] = [
+/// Other cards, whose kernels need none of Hopper's instructions.
+const OTHERS: [&str; 2] = [
     "-gencode=arch=compute_80,code=sm_80",
     "-gencode=arch=compute_89,code=sm_89",
-    "-gencode=arch=compute_80,code=compute_80",
 ];
+/// What the driver of any other card compiles.
+const TEXT: &str = "-gencode=arch=compute_80,code=compute_80";
+/// What the compiled file of a kernel that is made for Hopper alone is called behind its name; `crates/cuda` looks for it.
+const FOR_HOPPER: &str = ".hopper";
 /// Headers whose instructions only Hopper has.
 const HOPPER_ONLY: [&str; 2] = ["common/wgmma.cuh", "common/tma.cuh"];
 
+/// What kernels become that need none of Hopper's instructions.
+#[derive(Clone, Copy)]
+pub(crate) enum Code {
+    /// Code for every card, and text.
+    All,
+    /// Text alone: any card runs what the newest ones get.
+    Text,
+}
+
+impl Code {
+    /// What a kernel is made for.
+    fn architectures(self, hopper_only: bool) -> Vec<&'static str> {
+        match self {
+            _ if hopper_only => vec![HOPPER],
+            Self::All => [&[HOPPER], &OTHERS[..], &[TEXT]].concat(),
+            Self::Text => vec![TEXT],
+        }
+    }
+}
+
 /// Compiles what has changed since the last time.
-pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(root: &Path, code: Code) -> anyhow::Result<ExitCode> {
     let sources = root.join("crates/cuda/kernels");
     let out = root.join("target/kernels");
     std::fs::create_dir_all(&out).context("cannot create target/kernels")?;
     let toolkit = toolkit(root)?;
-    let kernels = Kernel::all(&sources, &out)?;
+    let kernels = Kernel::all(&sources, &out, code)?;
     remove_leftovers(&out, &kernels)?;
     let stale: Vec<&Kernel> = kernels.iter().filter(|kernel| !kernel.is_fresh()).collect();
     println!("{} kernel files, {} to compile", kernels.len(), stale.len());
     workers::for_each(&stale, |kernel| {
-        let (longest, bytes) = kernel.compile(&toolkit)?;
-        println!("  {}: {longest} has {bytes} bytes of code", kernel.name);
+        match kernel.compile(&toolkit)? {
+            Some((longest, bytes)) => {
+                println!("  {}: {longest} has {bytes} bytes of code", kernel.name);
+            }
+            None => println!("  {}: text", kernel.name),
+        }
         Ok(())
     })?;
     Ok(ExitCode::SUCCESS)
@@ -59,11 +86,11 @@ struct Kernel {
     stamp: PathBuf,
     /// Of the source, all headers it may include, and how it is compiled.
     hash: String,
-    hopper_only: bool,
+    architectures: Vec<&'static str>,
 }
 
 impl Kernel {
-    fn all(sources: &Path, out: &Path) -> anyhow::Result<Vec<Self>> {
+    fn all(sources: &Path, out: &Path, code: Code) -> anyhow::Result<Vec<Self>> {
         let mut files = Vec::new();
         folder::list(sources, &mut files)?;
         files.sort();
@@ -75,23 +102,23 @@ impl Kernel {
             common.update(header.to_string_lossy().as_bytes());
             common.update(std::fs::read(header)?);
         }
-        for word in PACKAGES
-            .iter()
-            .chain(&FLAGS)
-            .chain([&HOPPER])
-            .chain(&OTHERS)
-        {
+        for word in PACKAGES.iter().chain(&FLAGS) {
             common.update(word);
         }
         let units = files
             .iter()
             .filter(|path| path.extension().is_some_and(|e| e == "cu"));
         units
-            .map(|source| Self::new(source, out, common.clone(), sources))
+            .map(|source| Self::new(source, out, common.clone(), (sources, code)))
             .collect()
     }
 
-    fn new(source: &Path, out: &Path, mut hash: Sha256, sources: &Path) -> anyhow::Result<Self> {
+    fn new(
+        source: &Path,
+        out: &Path,
+        mut hash: Sha256,
+        (sources, code): (&Path, Code),
+    ) -> anyhow::Result<Self> {
         let name = source
             .file_stem()
             .unwrap_or_default()
@@ -102,12 +129,17 @@ impl Kernel {
         let hopper_only = includes(source, &text, sources)?
             .iter()
             .any(|header| HOPPER_ONLY.iter().any(|only| header.ends_with(only)));
+        let kind = if hopper_only { FOR_HOPPER } else { "" };
+        let architectures = code.architectures(hopper_only);
+        for architecture in &architectures {
+            hash.update(architecture);
+        }
         Ok(Self {
-            compiled: out.join(format!("{name}.fatbin")),
-            stamp: out.join(format!("{name}.sha256")),
+            compiled: out.join(format!("{name}{kind}.fatbin")),
+            stamp: out.join(format!("{name}{kind}.sha256")),
             source: source.to_owned(),
             hash: format!("{:x?}", hash.finalize().as_slice()),
-            hopper_only,
+            architectures,
             name,
         })
     }
@@ -124,18 +156,15 @@ impl Kernel {
         Ok(format!("{}\n{:x?}", self.hash, made.as_slice()))
     }
 
-    /// Says which of its kernels has the most code.
-    fn compile(&self, toolkit: &Path) -> anyhow::Result<(String, usize)> {
+    /// Says which of its kernels has the most code on Hopper, where it has any.
+    fn compile(&self, toolkit: &Path) -> anyhow::Result<Option<(String, usize)>> {
         // Beside its place first: a compiler that is stopped leaves nothing that looks whole.
         let unfinished = self.compiled.with_extension("unfinished");
         // What the compiler makes on its way, among it the code for Hopper by itself.
         let parts = tempfile::tempdir().context("cannot create a folder for the compiler")?;
         let mut command = Command::new(toolkit.join("bin/nvcc"));
-        command.args(FLAGS).arg(HOPPER);
+        command.args(FLAGS).args(&self.architectures);
         command.arg("--keep").arg("--keep-dir").arg(parts.path());
-        if !self.hopper_only {
-            command.args(OTHERS);
-        }
         let output = command
             .arg(&self.source)
             .arg("-o")
@@ -147,7 +176,8 @@ impl Kernel {
         if !output.status.success() || said.contains("are serialized") {
             bail!("{}: {}", self.name, said.trim());
         }
-        let longest = longest_code(parts.path())?;
+        let has_code = self.architectures.contains(&HOPPER);
+        let longest = has_code.then(|| longest_code(parts.path())).transpose()?;
         std::fs::rename(&unfinished, &self.compiled)?;
         std::fs::write(&self.stamp, self.stamp_now()?)?;
         Ok(longest)
@@ -263,7 +293,8 @@ mod tests {
             let source = folder.path().join("one.cu");
             std::fs::write(&source, text).expect("writable");
             let hash = Sha256::new();
-            Kernel::new(&source, folder.path(), hash, folder.path()).expect("a readable source")
+            Kernel::new(&source, folder.path(), hash, (folder.path(), Code::All))
+                .expect("a readable source")
         };
         let one = kernel("one");
         assert!(!one.is_fresh(), "never compiled");

@@ -21,12 +21,15 @@ mod workers;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use kernels::Code;
+
 const USAGE: &str = "usage: cargo xtask COMMAND
 
 commands:
   kernels             compile the GPU kernels into target/kernels
   emulate             run GPU kernels on the host beside loops in double precision
-  gpu                 build what a machine with a GPU is to run, into the folder carry
+  gpu [--as-text]     build what a machine with a GPU is to run, into the folder carry; with kernels as
+                      cards newer than Hopper get them, which their driver compiles
   tidy                compare the tree with the rules of the house
   versus llama-cpp    measure this build against llama.cpp on this machine
   versus bench-serving
@@ -35,9 +38,13 @@ commands:
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let result = match words.first().map(String::as_str) {
-        Some("kernels") => kernels::run(&root()),
+        Some("kernels") => kernels::run(&root(), Code::All),
         Some("emulate") => emulate::run(&root()),
-        Some("gpu") => gpu::run(&root()),
+        Some("gpu") => match &words[1..] {
+            [] => gpu::run(&root(), Code::All),
+            [word] if word == "--as-text" => gpu::run(&root(), Code::Text),
+            _ => Err(anyhow::anyhow!(USAGE)),
+        },
         Some("tidy") => tidy::run(&root()),
         Some("versus") => versus::run(&root(), &words[1..]),
         _ => Err(anyhow::anyhow!(USAGE)),

@@ -41,7 +41,10 @@ fn open_any(parsed: &Parsed, env: &Env) -> Result<Box<dyn Device>, ConfigError> 
                 });
             }
             Err(
-                absent @ (Absent::Unsuited { .. } | Absent::Untried { .. } | Absent::Device(_)),
+                absent @ (Absent::OldDriver { .. }
+                | Absent::Unsuited { .. }
+                | Absent::Untried { .. }
+                | Absent::Device(_)),
             ) => {
                 tracing::warn!("the CPU is used: {}", reason(&absent));
             }

@@ -14,6 +14,19 @@ const HOPPER: Capability = Capability(9, 0);
 /// The least that the other kernels need.
 const LEAST: Capability = Capability(8, 0);
 
+/// The release of CUDA that kernels and libraries are of, as drivers count: those before it load neither.
+const LEAST_DRIVER: Release = Release(13_000);
+
+/// A release of CUDA, as drivers count: a thousand for each major number, ten for each minor one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release(i32);
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
+    }
+}
+
 /// Major and minor number of what a GPU can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Capability(pub usize, pub usize);
@@ -37,6 +50,13 @@ impl Generation {
     }
 }
 
+impl Capability {
+    /// Kernels come as text: none of the code that is in the build runs here.
+    pub(crate) fn is_compiled_for(self) -> bool {
+        self.0 > HOPPER.0
+    }
+}
+
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0, self.1)
@@ -54,8 +74,8 @@ pub(crate) struct Card {
 
 impl Card {
     /// Those that the driver sees, in its order.
-    pub(crate) fn all() -> Result<Vec<Self>, DeviceError> {
-        let mut count = 0;
+    pub(crate) fn all() -> Result<Vec<Self>, Absent> {
+        let (mut count, mut version) = (0, 0);
         // SAFETY: the driver is loaded (the caller checked).
         unsafe {
             let started = sys::cuInit(0);
@@ -65,8 +85,11 @@ impl Card {
             }
             check(started, "starting the driver")?;
             check(sys::cuDeviceGetCount(&raw mut count), "counting GPUs")?;
+            let told = sys::cuDriverGetVersion(&raw mut version);
+            check(told, "asking the driver's release")?;
         }
-        (0..count).map(Self::at).collect()
+        new_enough(Release(version))?;
+        Ok((0..count).map(Self::at).collect::<Result<_, _>>()?)
     }
 
     fn at(ordinal: i32) -> Result<Self, DeviceError> {
@@ -121,6 +144,14 @@ pub(crate) fn first(cards: &[Card], untried: bool) -> Result<(&Card, Generation)
     })
 }
 
+fn new_enough(found: Release) -> Result<(), Absent> {
+    let needed = LEAST_DRIVER;
+    if found < needed {
+        return Err(Absent::OldDriver { found, needed });
+    }
+    Ok(())
+}
+
 /// What the maker calls a GPU.
 pub(crate) fn name(device: sys::CUdevice) -> Result<String, DeviceError> {
     let mut name = [0 as std::ffi::c_char; 256];
@@ -161,8 +192,10 @@ pub(crate) fn bandwidth(context: &Context) -> Result<Option<f64>, DeviceError> {
     if let Some(measured) = measured_bandwidth(&context.name()?) {
         return Ok(Some(measured));
     }
-    let kilohertz = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
-    let bits = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?;
+    // what a driver does not tell ends nothing: it is for a figure
+    let told = |which| context.attribute(which).unwrap_or(0);
+    let kilohertz = told(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+    let bits = told(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
     // twice a clock
     let promised = 2.0 * 1e3 * kilohertz as f64 * (bits / 8) as f64;
     Ok((promised > 0.0).then_some(0.9 * promised))
@@ -212,6 +245,18 @@ mod tests {
         assert!(facts.iter().all(|fact| old.contains(fact)), "{old}");
         assert!(!old.contains("CUDA_VISIBLE_DEVICES"), "{old}");
         assert!(matches!(first(&[], true), Err(Absent::NoDevice)));
+    }
+
+    #[test]
+    fn a_driver_of_an_older_release_is_told_with_what_is_needed() {
+        let said = new_enough(Release(12_040))
+            .expect_err("too old")
+            .to_string();
+        assert!(
+            said.contains("CUDA 12.4") && said.contains("CUDA 13.0"),
+            "{said}"
+        );
+        assert!(new_enough(Release(13_000)).is_ok() && new_enough(Release(13_020)).is_ok());
     }
 
     #[test]

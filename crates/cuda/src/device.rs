@@ -70,7 +70,7 @@ impl CudaDevice {
             watch.lap("context");
             let info = describe(&context, (card.capability, generation), options.kv)?;
             if (best, options.generation) == (Generation::Ampere, None) {
-                warn_of_untried(&info.name);
+                warn_of_untried(&info.name, card.capability);
             }
             let modules = Modules::load(generation)?;
             watch.lap("kernels");
@@ -180,11 +180,16 @@ impl CudaDevice {
     }
 }
 
-fn warn_of_untried(name: &str) {
+fn warn_of_untried(name: &str, capability: Capability) {
     tracing::warn!(
         "no GPU like {name} has run these kernels yet: they are tested without one, and slower than Hopper's; look at answers \
          before you rely on them"
     );
+    if capability.is_compiled_for() {
+        tracing::info!(
+            "the driver compiles kernels for {name} now, and keeps them for the next start"
+        );
+    }
 }
 
 /// The facts of an opened GPU.

@@ -27,7 +27,7 @@ mod transfer;
 mod upload;
 mod watch;
 
-pub use card::{Capability, Generation};
+pub use card::{Capability, Generation, Release};
 pub use device::CudaDevice;
 pub use library::Absent;
 pub use nccl::{GroupId, Nccl, NcclComm};

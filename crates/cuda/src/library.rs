@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ops::DeviceError;
 
-use crate::card::Capability;
+use crate::card::{Capability, Release};
 
 /// Why there is no GPU to use.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +21,16 @@ pub enum Absent {
         name: &'static str,
         /// Where we looked besides.
         searched: Vec<PathBuf>,
+    },
+    /// The driver is too old for our kernels.
+    #[error(
+        "the driver is of CUDA {found}, and kernels need one of CUDA {needed} or newer (580, say); install a newer driver"
+    )]
+    OldDriver {
+        /// What the driver says.
+        found: Release,
+        /// What kernels are of.
+        needed: Release,
     },
     /// The driver sees no GPU.
     #[error("the driver sees no GPU; CUDA_VISIBLE_DEVICES may hide it")]

@@ -4,7 +4,7 @@ use cuda::CudaDevice;
 use ops::{Attend, Device as _, Heads, KvCache, OpError, RaggedBatch};
 use tensor::{DType, View, ViewMut};
 
-use crate::bench::{self, MEMORY, Matrix, TENSOR, distance, normals};
+use crate::bench::{self, MEMORY, Matrix, TENSOR, distance, normals, takes_heads};
 
 const HEADS: Heads = Heads {
     query: 32,
@@ -198,6 +198,9 @@ fn tiles_agree(
     kv: DType,
     sight: Sight,
 ) -> bool {
+    if !takes_heads(device, heads) {
+        return true;
+    }
     let mut scene = Scene::of(device, heads, page_size, sequences, (1, kv));
     scene.sight = sight;
     let width = heads.query_width();

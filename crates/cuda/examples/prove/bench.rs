@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use cuda::CudaDevice;
 use half::bf16;
-use ops::{Device as _, Graph, HostValues, HostWeight, Linear, OpError, Readback, Weight, rng};
+use ops::{
+    Device as _, Graph, Heads, HostValues, HostWeight, Linear, OpError, Readback, Weight, rng,
+};
 use tensor::{Buffer, DType, View, ViewMut};
 
 /// What the memory of an H200 gives when it is only read, bytes a microsecond.
@@ -19,6 +21,15 @@ const PIECE: usize = 4 << 20;
 
 /// Whether weights are folded.
 static FOLD: AtomicBool = AtomicBool::new(false);
+
+/// True when the device runs models with such heads; says so where it does not.
+pub(crate) fn takes_heads(device: &CudaDevice, heads: Heads) -> bool {
+    let takes = heads.dim <= device.largest().heads.dim;
+    if !takes {
+        println!("{heads:?} left out: wider than this GPU takes");
+    }
+    takes
+}
 
 /// A matrix on the device.
 pub(crate) struct Matrix {

@@ -9,7 +9,7 @@ use ops::{
 use tensor::DType;
 
 use crate::attention::{Case, Scene};
-use crate::bench::{Matrix, linear, normals, sync, weight};
+use crate::bench::{Matrix, linear, normals, sync, takes_heads, weight};
 use crate::{decode, float8, folded, largest, layers, narrow, small};
 
 /// More than one segment of a row, and rows that do not begin at multiples of four.
@@ -82,6 +82,9 @@ fn attention(device: &CudaDevice) {
 }
 
 fn attend(device: &CudaDevice, (heads, page_size, sequences): Case, kv: DType) {
+    if !takes_heads(device, heads) {
+        return;
+    }
     let mut scene = Scene::of(device, heads, page_size, sequences, (1, kv));
     let width = heads.query_width();
     let query = Matrix::random(device, scene.tokens, width, 77);

@@ -15,6 +15,7 @@ pub(crate) mod sample;
 use cudarc::driver::sys;
 use ops::{DeviceError, Heads, Sizes};
 
+use crate::card::Generation;
 use crate::context::Context;
 use crate::driver::check;
 use crate::module::{Function, Modules, outdated};
@@ -54,7 +55,8 @@ pub(crate) struct Functions {
     pub(crate) settle_largest: Function,
     pub(crate) log_probs: Function,
     pub(crate) transfer: Function,
-    pub(crate) open_step: Function,
+    /// On Hopper.
+    pub(crate) open_step: Option<Function>,
 }
 
 impl Functions {
@@ -82,7 +84,9 @@ impl Functions {
             settle_largest: modules.find("settle_largest")?,
             log_probs: modules.find("log_probs")?,
             transfer: modules.find("transfer")?,
-            open_step: modules.find("open_step")?,
+            open_step: (modules.generation() == Generation::Hopper)
+                .then(|| modules.find("open_step"))
+                .transpose()?,
         })
     }
 }
@@ -279,6 +283,39 @@ unsafe fn enqueue<P: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::module::is_embedded;
+
+    #[test]
+    fn every_generation_has_the_kernels_that_all_ops_need() {
+        let text_alone = Modules::listed(Generation::Ampere)
+            .find("transfer")
+            .is_err();
+        if !is_embedded() || text_alone {
+            println!("skipped: no kernels were compiled, or text alone; run `cargo xtask kernels`");
+            return;
+        }
+        for generation in [Generation::Hopper, Generation::Ampere] {
+            let modules = Modules::listed(generation);
+            let found = Functions::find(&modules);
+            assert!(found.is_ok(), "{generation:?}: {:?}", found.err());
+            let mut others = vec![
+                "linear_any".to_owned(),
+                "invent_weight".into(),
+                "attend_widen".into(),
+            ];
+            if generation == Generation::Ampere {
+                others.extend([64, 128].map(|dim| format!("attend_ampere_{dim}")));
+                for (dim, columns) in [(64, 8), (128, 8), (256, 8), (64, 16), (128, 16), (256, 16)]
+                {
+                    let name = |kv| format!("attend_split_{dim}_{columns}_{kv}_small");
+                    others.extend(["bf16", "fp8"].map(name));
+                }
+            }
+            for name in others {
+                assert!(modules.find(&name).is_ok(), "{generation:?}: {name}");
+            }
+        }
+    }
 
     #[test]
     fn a_step_may_have_more_rows_than_y_has_blocks() {

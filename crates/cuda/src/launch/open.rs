@@ -147,12 +147,12 @@ enum Waiting {
 }
 
 impl Opening {
-    /// A graph is captured from now on.
+    /// A graph is captured from now on. Without the kernel that opens steps, ops open them one by one.
     pub(crate) fn begin(&self, functions: &Functions) {
-        *self.capture() = Some(Capture {
+        *self.capture() = functions.open_step.map(|open_step| Capture {
             resolve_tokens: functions.resolve_tokens,
             gather_rows: functions.gather_rows,
-            open_step: functions.open_step,
+            open_step,
             waiting: Waiting::Nothing,
             has_begun: false,
             opened: None,

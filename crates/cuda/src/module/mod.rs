@@ -12,6 +12,14 @@ use crate::driver::check;
 /// Compiled files by name, as `cargo xtask kernels` left them.
 static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
+/// What names of files end with whose kernels have Hopper's own instructions; `cargo xtask kernels` names them so.
+const FOR_HOPPER: &str = ".hopper";
+
+/// True when kernels of this generation may be in the file of this name.
+fn is_wanted(name: &str, generation: Generation) -> bool {
+    generation == Generation::Hopper || !name.ends_with(FOR_HOPPER)
+}
+
 /// True when this build has kernels at all.
 pub(crate) fn is_embedded() -> bool {
     !EMBEDDED.is_empty()
@@ -37,7 +45,7 @@ pub(crate) fn outdated(what: &str) -> DeviceError {
     }
 }
 
-/// The kernels of the build that the GPU has code for, loaded.
+/// The kernels of a generation, loaded.
 pub(crate) struct Modules {
     functions: BTreeMap<String, Function>,
     generation: Generation,
@@ -47,18 +55,18 @@ impl Modules {
     /// Loads all files that a generation needs; the context must be current.
     pub(crate) fn load(generation: Generation) -> Result<Self, DeviceError> {
         let mut functions = BTreeMap::new();
-        for (_, image) in EMBEDDED {
+        let wanted = EMBEDDED
+            .iter()
+            .filter(|(name, _)| is_wanted(name, generation));
+        for (_, image) in wanted {
             let mut module = std::ptr::null_mut();
             // SAFETY: a whole fatbin, embedded at build time.
             let result = unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
-            // files of Hopper's instructions have code for no other GPU
-            if result == sys::CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
-                && generation == Generation::Ampere
-            {
-                continue;
-            }
             check(result, "loading kernels")?;
             for function in functions_of(module)? {
+                if generation == Generation::Hopper && is_of_text(function)? {
+                    return Err(outdated("kernels of this build are for other GPUs alone"));
+                }
                 let (name, function) = made_ready(function)?;
                 functions.insert(name, function);
             }
@@ -67,6 +75,34 @@ impl Modules {
             functions,
             generation,
         })
+    }
+
+    /// As a GPU of this generation would find them, by the names of their code; nothing can be launched.
+    #[cfg(test)]
+    pub(crate) fn listed(generation: Generation) -> Self {
+        const CODE: &[u8] = b".text.";
+        let function = Function {
+            handle: std::ptr::null_mut(),
+            parameter: 0,
+        };
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let wanted = EMBEDDED
+            .iter()
+            .filter(|(name, _)| is_wanted(name, generation));
+        let functions = wanted.flat_map(|(_, image)| {
+            let begins = image.windows(CODE.len()).enumerate();
+            let begins = begins.filter(|(_, found)| *found == CODE);
+            begins.map(move |(at, _)| {
+                let name = image[at + CODE.len()..]
+                    .iter()
+                    .take_while(|byte| is_name(byte));
+                (name.map(|&byte| char::from(byte)).collect(), function)
+            })
+        });
+        Self {
+            functions: functions.collect(),
+            generation,
+        }
     }
 
     /// What the kernels that are to be used are made of.
@@ -121,6 +157,16 @@ fn functions_of(module: sys::CUmodule) -> Result<Vec<sys::CUfunction>, DeviceErr
     Ok(functions)
 }
 
+/// True when the driver compiled it from text for older GPUs, which says nothing of the order of kernels that overlap.
+fn is_of_text(function: sys::CUfunction) -> Result<bool, DeviceError> {
+    let version = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_PTX_VERSION;
+    let mut found = 0;
+    // SAFETY: a listed function and a valid out-pointer.
+    let result = unsafe { sys::cuFuncGetAttribute(&raw mut found, version, function) };
+    check(result, "asking what a kernel was compiled for")?;
+    Ok(found < 90)
+}
+
 /// Loads the kernel now, not at its first launch; with its name.
 fn made_ready(function: sys::CUfunction) -> Result<(String, Function), DeviceError> {
     let mut name = std::ptr::null();
@@ -147,6 +193,25 @@ fn made_ready(function: sys::CUfunction) -> Result<(String, Function), DeviceErr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_hopper_gets_files_of_its_instructions() {
+        for (name, generation, expected) in [
+            ("norm", Generation::Hopper, true),
+            ("norm", Generation::Ampere, true),
+            ("chain.hopper", Generation::Hopper, true),
+            ("chain.hopper", Generation::Ampere, false),
+        ] {
+            assert_eq!(
+                is_wanted(name, generation),
+                expected,
+                "{name}, {generation:?}"
+            );
+        }
+        let is_hoppers = |name: &str| name.ends_with(FOR_HOPPER);
+        let hoppers = EMBEDDED.iter().filter(|(name, _)| is_hoppers(name)).count();
+        assert!(EMBEDDED.is_empty() || (1..EMBEDDED.len()).contains(&hoppers));
+    }
 
     #[test]
     fn every_kernel_that_was_compiled_is_embedded() {

@@ -73,7 +73,8 @@ impl CudaDevice {
         params: &AttendParams,
     ) -> Result<(), DeviceError> {
         let splits = &self.attention.splits;
-        let functions = &splits.functions[shape.dim_index];
+        let functions = splits.functions.get(shape.dim_index);
+        let functions = functions.expect("wider heads are refused before a model is loaded");
         let function = functions[shape.column_index][usize::from(shape.narrow)];
         let grid = Grid {
             blocks: (params.workers as usize * op.heads.kv, 1, 1),
