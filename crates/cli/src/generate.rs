@@ -12,6 +12,7 @@ use serde_json::json;
 use text::{Detokenizer, RenderInput, StopStrings, prepare_messages};
 
 use crate::args::{ServerArgs, ServerCommand};
+use crate::end::end_if_held_up;
 use crate::env::Env;
 use crate::failure::Failure;
 use crate::language::Language;
@@ -90,7 +91,12 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     let done = done.or_else(|error| {
         unless_gone(Err(error.downcast::<io::Error>()?)).context("cannot write to standard output")
     });
+    if !started.engine.is_healthy() {
+        end_if_held_up();
+    }
     let ended = started.thread.stop().context("the engine broke");
+    // It may have been lost only now.
+    let ended = ended.inspect_err(|_| end_if_held_up());
     done.and(ended).map_err(Failure::Broken)
 }
 

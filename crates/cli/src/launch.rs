@@ -54,6 +54,8 @@ pub(crate) struct Launch {
     pub(crate) executor: ExecutorConfig,
     /// Row counts of the steps to capture; none where a device has no graphs.
     pub(crate) graphs: Vec<usize>,
+    /// What would make them fewer, in words.
+    pub(crate) fewer_graphs: &'static str,
     /// What the device's memory goes to.
     pub(crate) budget: Budget,
     /// Every resolved value and its reason.

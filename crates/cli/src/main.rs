@@ -7,6 +7,7 @@ mod bench;
 mod command_line;
 mod cuda_libraries;
 mod device;
+mod end;
 mod env;
 mod failure;
 mod generate;

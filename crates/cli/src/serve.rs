@@ -10,6 +10,7 @@ use server::{NativeStream, RequestLog, ServerConfig, Stopped, TextPipeline, Warm
 
 use crate::args::{self, Notice, ServerArgs, ServerCommand};
 use crate::device;
+use crate::end::end_if_held_up;
 use crate::env::Env;
 use crate::failure::Failure;
 use crate::launch::{ConfigError, table};
@@ -34,8 +35,6 @@ pub(crate) const COMMAND: ServerCommand = ServerCommand {
 
 /// How long a connection may take until its next request has a whole head; uvicorn closes idle ones after 5 s.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// Time that the end of the process may take.
-const HELD_UP: Duration = Duration::from_secs(10);
 /// Values that are nobody's business.
 const SECRETS: &[&str] = &["api-key", "admin-api-key", "ssl-keyfile-password"];
 
@@ -94,28 +93,13 @@ fn serve(config: ServerConfig, started: Started, parsers: &Parsers) -> anyhow::R
         // Long prompts are parsed and encoded here; more threads than cores would only take turns with the engine.
         .max_blocking_threads(cores)
         .build()?;
-    match runtime.block_on(server::run(config, started.engine, text))? {
-        Stopped::Drained => {
-            let stopped = started.thread.stop().context("the engine broke");
-            stopped.inspect_err(|_| end_if_held_up())
-        }
-        Stopped::AtOnce => {
-            end_if_held_up();
-            Ok(())
-        }
+    let stopped = runtime.block_on(server::run(config, started.engine, text));
+    // Nothing is served any more; what is left takes a moment, unless a driver hangs.
+    end_if_held_up();
+    match stopped? {
+        Stopped::Drained => started.thread.stop().context("the engine broke"),
+        Stopped::AtOnce => Ok(()),
     }
-}
-
-/// Ends the process by force when it is still there after a while: a driver that hangs may hold up its end as well.
-fn end_if_held_up() {
-    std::thread::spawn(|| {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the thing itself is the end of this thread"
-        )]
-        std::thread::sleep(HELD_UP);
-        std::process::abort();
-    });
 }
 
 /// What would be served, and how.

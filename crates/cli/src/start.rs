@@ -116,7 +116,7 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
     capture(&mut rank, &launch, before)?;
     let after = memory_left(&rank)?;
     report_limits(&launch, after);
-    let executor = LocalExecutor::start(rank, &launch.executor).context("cannot start the rank")?;
+    let executor = LocalExecutor::start(rank).context("cannot start the rank")?;
     let (engine, thread) = engine::start(launch.engine.clone(), Box::new(executor))?;
     Ok(Started {
         engine,
@@ -296,7 +296,7 @@ fn capture(rank: &mut Rank, launch: &Launch, free: usize) -> anyhow::Result<()> 
             left: memory_left(rank).unwrap_or(0),
         };
         return Err(
-            match Shortfall::capturing(&lost, captures, &launch.budget) {
+            match Shortfall::capturing(&lost, captures, &launch.budget, launch.fewer_graphs) {
                 Some(short) => short.into(),
                 None => anyhow::Error::new(lost)
                     .context("cannot capture the steps; --disable-cuda-graph does without"),

@@ -6,8 +6,8 @@ use tokio::sync::mpsc::{UnboundedSender, WeakUnboundedSender};
 use crate::command::RequestKey;
 use crate::{RequestError, RequestFailed, TokenEvent};
 
-/// Who reads tokens, for the day when the engine thread cannot tell them anything. Touched when a request begins and when
-/// it ends, not on the way of its tokens.
+/// Who reads tokens, for the day when the device is lost; the engine thread may not be able to tell them anything then.
+/// Touched when a request begins and when it ends, not on the way of its tokens.
 #[derive(Default)]
 pub(crate) struct Clients(Mutex<Reached>);
 

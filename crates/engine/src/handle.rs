@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
+use executor::DeviceLost;
 use sampling::{LogProbRequest, SamplingParams, Token};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -41,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) waiting: AtomicUsize,
     pub(crate) draining: AtomicBool,
     pub(crate) healthy: AtomicBool,
-    recorded: Recorded,
+    pub(crate) recorded: Recorded,
     pub(crate) pulse: Pulse,
     pub(crate) clients: Clients,
     next_key: AtomicU64,
@@ -61,6 +62,13 @@ impl Shared {
             pulse: Pulse::default(),
             clients: Clients::default(),
             next_key: AtomicU64::new(1),
+        }
+    }
+
+    /// Health turns and everybody who reads is told why; whoever comes later with another reason is not heard.
+    pub(crate) fn fail(&self, lost: &DeviceLost) {
+        if self.healthy.swap(false, Ordering::AcqRel) {
+            self.clients.fail(&lost.to_string());
         }
     }
 }

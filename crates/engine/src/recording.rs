@@ -46,7 +46,8 @@ pub(crate) struct Recorded(Mutex<Latest>);
 #[derive(Default)]
 struct Latest {
     running: Weak<()>,
-    is_stopped: bool,
+    /// Whoever asked for its end, or it ended by itself.
+    is_ended: bool,
 }
 
 impl Recorded {
@@ -57,7 +58,7 @@ impl Recorded {
     ) -> Result<Recording, RecordingError> {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.running.strong_count() > 0 {
-            return Err(if latest.is_stopped {
+            return Err(if latest.is_ended {
                 RecordingError::Ending
             } else {
                 RecordingError::Running
@@ -70,7 +71,7 @@ impl Recorded {
         let running = Arc::new(());
         *latest = Latest {
             running: Arc::downgrade(&running),
-            is_stopped: false,
+            is_ended: false,
         };
         Ok(Recording { trace, running })
     }
@@ -78,10 +79,16 @@ impl Recorded {
     /// Ends the one that runs; `ask` is as above.
     pub(crate) fn end(&self, ask: impl FnOnce() -> bool) -> Result<(), RecordingError> {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if latest.running.strong_count() == 0 || latest.is_stopped {
+        if latest.running.strong_count() == 0 || latest.is_ended {
             return Err(RecordingError::NotRunning);
         }
-        latest.is_stopped = true;
+        latest.is_ended = true;
         ask().then_some(()).ok_or(RecordingError::EngineGone)
+    }
+
+    /// The one that ran records no more; its trace has not been handed over yet.
+    pub(crate) fn mark_ended(&self) {
+        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.is_ended = true;
     }
 }

@@ -138,10 +138,12 @@ struct Engine {
 impl Engine {
     fn run(mut self, inbox: &Receiver<Command>) -> Result<(), DeviceLost> {
         let result = self.serve(inbox);
-        self.shared.healthy.store(false, Ordering::Release);
-        if let Err(lost) = &result {
-            tracing::error!("{lost}");
-            self.fail_everyone(&lost.to_string(), inbox);
+        match &result {
+            Ok(()) => self.shared.healthy.store(false, Ordering::Release),
+            Err(lost) => {
+                tracing::error!("{lost}");
+                self.shared.fail(lost);
+            }
         }
         self.active.send_replace(0);
         result
@@ -233,6 +235,8 @@ impl Engine {
         let Some(profile) = self.profile.take() else {
             return;
         };
+        // Before its trace is handed over: after that, another may run.
+        self.shared.recorded.mark_ended();
         if let Err(error) = profile.finish() {
             tracing::error!("no thread for the trace: {error}");
         }
@@ -413,22 +417,6 @@ impl Engine {
     fn forget(&mut self, id: SequenceId) {
         if let Some(client) = self.clients.remove(&id) {
             self.keys.remove(&client.key);
-        }
-    }
-
-    fn fail_everyone(&mut self, message: &str, inbox: &Receiver<Command>) {
-        let failed = || {
-            TokenEvent::Failed(RequestFailed {
-                message: message.to_owned(),
-            })
-        };
-        for (_, client) in std::mem::take(&mut self.clients) {
-            let _ = client.events.send(failed());
-        }
-        while let Ok(command) = inbox.try_recv() {
-            if let Command::Generate { events, .. } = command {
-                let _ = events.send(failed());
-            }
         }
     }
 

@@ -82,10 +82,9 @@ impl Watchdog {
             self.patience
         ));
         tracing::error!("{lost}");
-        self.shared.healthy.store(false, Ordering::Release);
+        self.shared.fail(&lost);
         // Who started the engine may have let go of its thread.
-        let _ = self.ended.send(Err(lost.clone()));
-        self.shared.clients.fail(&lost.to_string());
+        let _ = self.ended.send(Err(lost));
         self.active.send_replace(0);
     }
 }

@@ -22,6 +22,8 @@ enum Breaks {
     Sending,
     /// Keys and values find no room.
     Memory,
+    /// Nor do results on the host.
+    Pinned,
 }
 
 /// The reference, until `left` transfers are done.
@@ -35,6 +37,15 @@ fn lost() -> DeviceError {
     DeviceError::Lost {
         device: "the fragile device".into(),
         message: "fell off the bus".into(),
+    }
+}
+
+fn no_room(what: &'static str, wanted: usize) -> DeviceError {
+    DeviceError::OutOfMemory {
+        device: "the fragile device".into(),
+        what,
+        wanted,
+        free: 100,
     }
 }
 
@@ -54,12 +65,7 @@ impl Detour for Fragile {
     }
     fn allocate(&self, bytes: usize, what: &'static str) -> Result<Buffer, DeviceError> {
         if self.breaks == Breaks::Memory && what == "keys and values" {
-            return Err(DeviceError::OutOfMemory {
-                device: "the fragile device".into(),
-                what,
-                wanted: bytes,
-                free: 100,
-            });
+            return Err(no_room(what, bytes));
         }
         self.inner.allocate(bytes, what)
     }
@@ -70,6 +76,9 @@ impl Detour for Fragile {
         )))
     }
     fn readback(&self, bytes: usize) -> Result<Box<dyn Readback>, DeviceError> {
+        if self.breaks == Breaks::Pinned {
+            return Err(no_room("pinned memory", bytes));
+        }
         Ok(Box::new(FragileReadback(
             self.inner.readback(bytes)?,
             (self.breaks == Breaks::Fetching).then(|| Arc::clone(&self.left)),
@@ -151,16 +160,19 @@ async fn a_device_lost_in_the_middle_of_a_step_fails_everybody_and_says_why() {
 
 #[test]
 fn memory_that_is_not_there_is_told_with_its_purpose_and_size() {
-    let error = rank(Breaks::Memory, 0).err().expect("no memory");
-    let OpError::Device(DeviceError::OutOfMemory {
-        what, wanted, free, ..
-    }) = error
-    else {
-        panic!("{error}")
-    };
-    // two layers of keys and values, 257 slots of one head of 8 floats
-    assert_eq!(
-        (what, wanted, free),
-        ("keys and values", 2 * 2 * 257 * 8 * 4, 100)
-    );
+    for (breaks, expected, bytes) in [
+        // two layers of keys and values, 257 slots of one head of 8 floats
+        (Breaks::Memory, "keys and values", 2 * 2 * 257 * 8 * 4),
+        // 4 tokens, 4096 scores, and for 4 rows all that they may ask
+        (Breaks::Pinned, "pinned memory", 4 * (4 + 4096 + 4 * 1537)),
+    ] {
+        let error = rank(breaks, 0).err().expect("no memory");
+        let OpError::Device(DeviceError::OutOfMemory {
+            what, wanted, free, ..
+        }) = error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!((what, wanted, free), (expected, bytes, 100));
+    }
 }

@@ -319,8 +319,13 @@ async fn one_recording_runs_at_a_time_and_only_one_that_runs_is_ended() {
     let second = engine.start_profile(Some(3)).expect("none runs");
     assert_eq!(starts(&engine), Some(RecordingError::Running));
     let _ = collect(&engine, request(&[1, 2], 9)).await;
-    assert!(second.trace().await.is_some());
+    // it ended by itself, as it would have been ended
     assert_eq!(engine.stop_profile(), Err(RecordingError::NotRunning));
+    assert_eq!(starts(&engine), Some(RecordingError::Ending));
+    assert!(second.trace().await.is_some());
+    let third = engine.start_profile(None).expect("none runs");
+    assert_eq!(engine.stop_profile(), Ok(()));
+    assert!(third.trace().await.is_some());
     thread.stop().expect("a healthy end");
     assert_eq!(starts(&engine), Some(RecordingError::EngineGone));
 }
@@ -376,4 +381,33 @@ async fn a_device_that_does_not_answer_is_lost_when_its_time_is_over() {
     let ended = thread.stop().expect_err("the device is lost");
     assert_eq!(ended.message, "no step has come back for 500ms");
     drop(gate);
+}
+
+#[tokio::test]
+async fn a_step_that_comes_back_too_late_does_not_change_the_reason() {
+    let (gate, model) = gated();
+    let config = EngineConfig {
+        watchdog: Some(Duration::from_millis(200)),
+        ..config(2)
+    };
+    let executor = Box::new(FakeExecutor::new(model));
+    let (engine, thread) = engine::start(config, executor).expect("a thread");
+    gate.send(()).expect("the model waits");
+    let mut slow = engine.generate(request(&[1], 200)).expect("accepted");
+    let ended = thread.stop().expect_err("the device is lost");
+    assert_eq!(ended.message, "no step has come back for 200ms");
+    drop(gate);
+    // The engine thread has ended too when it hears nobody.
+    assert!(!engine.flush_cache().await);
+    // Progress, and what was told behind it, were never looked at before.
+    let first = slow.next().await;
+    assert!(matches!(first, Some(TokenEvent::Progress(_))), "{first:?}");
+    let Some(TokenEvent::Failed(failed)) = slow.next().await else {
+        panic!("the device is lost")
+    };
+    assert_eq!(
+        failed.message,
+        "the device was lost: no step has come back for 200ms"
+    );
+    assert_eq!(slow.next().await, None);
 }

@@ -58,7 +58,7 @@ fn start(
         kv_dtype: device.info().kv,
     };
     let rank = Rank::new(Box::new(device), model, &config).expect("memory");
-    let executor = LocalExecutor::start(rank, &config).expect("a thread");
+    let executor = LocalExecutor::start(rank).expect("a thread");
     let engine = EngineConfig {
         scheduler,
         run_ahead: 2,

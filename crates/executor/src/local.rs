@@ -6,7 +6,7 @@ use ops::{NoTracer, Readback, Tracer};
 use scheduler::{StepOutcome, StepPlan};
 
 use crate::outcome::Pending;
-use crate::{DeviceLost, Executor, ExecutorConfig, Rank};
+use crate::{DeviceLost, Executor, Rank};
 
 /// One rank on a thread of this process.
 pub struct LocalExecutor {
@@ -19,14 +19,12 @@ pub struct LocalExecutor {
 
 impl LocalExecutor {
     /// Starts the rank's thread.
-    pub fn start(rank: Rank, config: &ExecutorConfig) -> Result<Self, DeviceLost> {
+    pub fn start(mut rank: Rank) -> Result<Self, DeviceLost> {
         let (plans, plan_inbox) = channel();
         let (pending_outbox, pending) = channel();
         let (readbacks, free) = channel();
-        for _ in 0..=config.run_ahead {
-            readbacks
-                .send(rank.new_readback()?)
-                .expect("the receiver is at hand");
+        for readback in rank.take_readbacks() {
+            readbacks.send(readback).expect("the receiver is at hand");
         }
         let tracer = rank.device().tracer();
         let thread = std::thread::Builder::new()

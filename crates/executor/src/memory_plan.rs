@@ -51,12 +51,16 @@ impl TransferSizes {
             readback: numbers * DType::U32.size() + ScoreShape::largest(rows).bytes(),
         }
     }
+
+    /// Bytes of all, with so many steps in flight and one to fill.
+    pub(crate) fn together(self, run_ahead: usize) -> usize {
+        self.inputs + self.extras + (run_ahead + 1) * self.readback
+    }
 }
 
 /// Bytes that inputs and results of steps pass through.
 pub fn transfer_bytes(config: &ExecutorConfig) -> usize {
-    let sizes = TransferSizes::of(config);
-    sizes.inputs + sizes.extras + (config.run_ahead + 1) * sizes.readback
+    TransferSizes::of(config).together(config.run_ahead)
 }
 
 /// Bytes of scratch that the largest step needs: the model's own forward, run dry.

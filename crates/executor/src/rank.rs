@@ -1,6 +1,6 @@
 use kv::Page;
 use ops::op::{CopyPages, CountTokens, UpdatePages};
-use ops::{Device, DeviceError, OpError, Readback};
+use ops::{Device, OpError, Readback};
 use scheduler::{PageCopy, PageSize, StepPlan};
 use tensor::{DType, Scratch, View};
 
@@ -9,7 +9,7 @@ use crate::compute::{Compute, StagedTokens, StepMemory, StepShape};
 use crate::graphs::{Graphs, Leaves};
 use crate::inputs::StepInputs;
 use crate::kv_memory::KvMemory;
-use crate::memory_plan::{TransferSizes, transfer_bytes};
+use crate::memory_plan::TransferSizes;
 use crate::outcome::{OutcomeShape, Pending};
 use crate::sampler::{Results, Sampler, StagedSampling};
 use crate::tables::Tables;
@@ -27,8 +27,8 @@ pub struct Rank {
     inputs: Channel,
     /// What some steps read besides, in parts where it is much.
     extras: Channel,
-    /// What the results of any step take.
-    readback_bytes: usize,
+    /// Memory for the results of steps, until it is handed out: one for each in flight and one to fill.
+    readbacks: Vec<Box<dyn Readback>>,
     step: StepInputs,
     graphs: Graphs,
     memory: MemoryPlan,
@@ -58,31 +58,28 @@ impl Rank {
         let scratch = Scratch::new(device.allocate(scratch_bytes, "scratch")?);
         let kv = KvMemory::allocate(device.as_ref(), model.spec(), config)?;
         let tables = Tables::allocate(device.as_ref(), config, model.spec().vocabulary)?;
+        let transfers = TransferSizes::of(config);
         let memory = MemoryPlan {
             weights: model.weight_bytes(),
             folded: model.folded_bytes(),
             scratch: scratch_bytes,
             tables: tables.bytes(),
             kv: kv.bytes(),
-            transfers: transfer_bytes(config),
+            transfers: transfers.together(config.run_ahead),
         };
-        let TransferSizes {
-            inputs,
-            extras,
-            readback,
-        } = TransferSizes::of(config);
+        let readbacks = (0..=config.run_ahead).map(|_| device.readback(transfers.readback));
         let page_size =
             PageSize::new(config.page_size as u32).expect("a page has at least one token");
         Ok(Self {
-            inputs: Channel::new(device.as_ref(), inputs)?,
-            extras: Channel::new(device.as_ref(), extras)?,
+            inputs: Channel::new(device.as_ref(), transfers.inputs)?,
+            extras: Channel::new(device.as_ref(), transfers.extras)?,
+            readbacks: readbacks.collect::<Result<_, _>>()?,
             device,
             model,
             page_size,
             scratch,
             kv,
             tables,
-            readback_bytes: readback,
             step: StepInputs::default(),
             graphs: Graphs::default(),
             memory,
@@ -152,9 +149,9 @@ impl Rank {
         })
     }
 
-    /// Memory for the results of a step; one is needed for each step in flight.
-    pub(crate) fn new_readback(&self) -> Result<Box<dyn Readback>, DeviceError> {
-        self.device.readback(self.readback_bytes)
+    /// Hands out the memory for the results of steps.
+    pub(crate) fn take_readbacks(&mut self) -> Vec<Box<dyn Readback>> {
+        std::mem::take(&mut self.readbacks)
     }
 
     /// Enqueues one step.

@@ -100,7 +100,7 @@ impl Served {
             .expect("steps that run");
         Self {
             scheduler: Scheduler::new(scheduler),
-            executor: LocalExecutor::start(rank, &config).expect("a thread"),
+            executor: LocalExecutor::start(rank).expect("a thread"),
         }
     }
 

@@ -27,6 +27,9 @@ pub(super) fn graph_rows(most: usize) -> Vec<usize> {
         .collect()
 }
 
+/// What is left at least, so that a GPU too small for anything is refused with what a model needs of it.
+const LEAST_FRACTION: f64 = 0.001;
+
 /// The share of a GPU that is left when work space, captured batches and the runtime are taken off.
 pub(super) fn static_fraction(bytes: usize, prefill: u32) -> f64 {
     let mib = (bytes >> 20) as f64;
@@ -37,5 +40,6 @@ pub(super) fn static_fraction(bytes: usize, prefill: u32) -> f64 {
     } else {
         reserved
     };
-    (((mib - reserved) / mib) * 1000.0).round() / 1000.0
+    let left = (((mib - reserved) / mib) * 1000.0).round() / 1000.0;
+    left.max(LEAST_FRACTION)
 }

@@ -59,6 +59,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         reuse: resolver.reuse(),
     };
     let graphs = resolver.graphs(scheduler.max_rows)?;
+    let fewer_graphs = resolver.fewer_graphs();
     let budget = resolver.budget(fraction, &scheduler)?;
     let budget = resolver.folding(budget);
     scheduler.pages = resolver.pages(&budget, &scheduler)?;
@@ -82,6 +83,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         engine,
         executor,
         graphs,
+        fewer_graphs,
         budget,
         values: resolver.values,
         notices: resolver.notices,

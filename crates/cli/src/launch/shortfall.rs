@@ -140,11 +140,12 @@ impl Shortfall {
         lost: &DeviceLost,
         captures: Captures,
         budget: &Budget,
+        fewer: &str,
     ) -> Option<Self> {
         is_memory(&lost.message).then(|| Self::Captures {
             captures,
             advice: format!(
-                "lower --cuda-graph-max-bs, or lower --mem-fraction-static below {}, or {OTHERS}, or give \
+                "{fewer}, or lower --mem-fraction-static below {}, or {OTHERS}, or give \
                  --disable-cuda-graph",
                 budget.fraction
             ),
@@ -187,6 +188,7 @@ mod tests {
 
     const GB: usize = 1_000_000_000;
     const SMALLER: &str = "take a smaller model";
+    const FEWER: &str = "name fewer row counts in --cuda-graph-bs";
 
     fn budget() -> Budget {
         Budget {
@@ -321,7 +323,10 @@ mod tests {
             left: 1,
         };
         let lost = DeviceLost::from(broken);
-        assert_eq!(Shortfall::capturing(&lost, captures, &budget()), None);
+        assert_eq!(
+            Shortfall::capturing(&lost, captures, &budget(), FEWER),
+            None
+        );
     }
 
     #[test]
@@ -351,10 +356,11 @@ mod tests {
                 before: 1_240_000_000,
                 left: 40_000_000,
             };
-            let shortfall = Shortfall::capturing(&DeviceLost::from(error), captures, &budget());
+            let shortfall =
+                Shortfall::capturing(&DeviceLost::from(error), captures, &budget(), FEWER);
             let message = shortfall.unwrap().to_string();
             assert!(message.contains(expected), "{message}");
-            let knobs = "lower --cuda-graph-max-bs, or lower --mem-fraction-static below 0.9, or stop what else uses \
+            let knobs = "name fewer row counts in --cuda-graph-bs, or lower --mem-fraction-static below 0.9, or stop what else uses \
                          the device, or give --disable-cuda-graph";
             assert!(
                 message.ends_with(knobs) && !message.contains("lost"),

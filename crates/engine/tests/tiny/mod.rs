@@ -61,7 +61,7 @@ pub(crate) fn rank(device: impl Device + 'static) -> Result<Rank, OpError> {
 }
 
 pub(crate) fn start(rank: Rank) -> (EngineHandle, EngineThread) {
-    let executor = LocalExecutor::start(rank, &limits()).expect("a thread");
+    let executor = LocalExecutor::start(rank).expect("a thread");
     let config = EngineConfig {
         scheduler: scheduler(),
         run_ahead: 2,

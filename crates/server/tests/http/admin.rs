@@ -379,6 +379,15 @@ async fn a_second_profile_and_a_stop_without_one_are_refused_with_the_reason() {
         assert_eq!((stop.status, stop.json()), (400, none.clone()));
         saved(folder.path()).await;
     }
+    // one that ended by itself is not told to be stopped
+    let folder = tempfile::tempdir().expect("a folder");
+    let body = json!({"output_dir": folder.path(), "num_steps": 1});
+    assert_eq!(client.post("/start_profile", &body).await.status, 200);
+    let request = json!({"input_ids": [1, 2, 3], "sampling_params": {"max_new_tokens": 5}});
+    assert_eq!(client.post("/generate", &request).await.status, 200);
+    let stop = client.get("/stop_profile").await;
+    assert_eq!((stop.status, stop.json()), (400, none));
+    saved(folder.path()).await;
 }
 
 #[tokio::test]

@@ -40,6 +40,14 @@ impl Resolver<'_> {
         Ok(rows)
     }
 
+    /// What would make them fewer, in words: the flag that has no effect is not named.
+    pub(super) fn fewer_graphs(&self) -> &'static str {
+        match self.parsed.integers("cuda-graph-bs") {
+            Some(_) => "name fewer row counts in --cuda-graph-bs",
+            None => "lower --cuda-graph-max-bs",
+        }
+    }
+
     fn rows_up_to(&mut self, most: Option<i64>, max_rows: u32) -> Result<Vec<usize>, ConfigError> {
         let (_, by_memory) = gpu::by_memory(self.here.device.memory_total);
         let wanted = within(MOST, most.unwrap_or(by_memory), MOST_ROWS, RANGE)?;

@@ -323,6 +323,15 @@ fn a_gpu_captures_steps_and_a_cpu_says_that_it_cannot() {
     let default = launch_on(&gpu, "").unwrap().graphs;
     assert_eq!((default.len(), default.last()), (36, Some(&256)));
     assert!(launch_on(&gpu, "--cuda-graph-bs 0").is_err());
+    for (line, expected) in [
+        ("--cuda-graph-max-bs 24", "lower --cuda-graph-max-bs"),
+        (
+            "--cuda-graph-max-bs 24 --cuda-graph-bs 8 2",
+            "name fewer row counts in --cuda-graph-bs",
+        ),
+    ] {
+        assert_eq!(launch_on(&gpu, line).unwrap().fewer_graphs, expected);
+    }
     let cpu = launch("--disable-cuda-graph").unwrap();
     assert!(cpu.graphs.is_empty());
     let line = "--disable-cuda-graph accepted, no effect: a CPU has no graphs to capture";
@@ -399,6 +408,13 @@ fn flags_of_the_cpu_change_nothing_on_a_gpu_and_that_is_told() {
 fn a_model_larger_than_memory_is_refused() {
     let tiny = device("cpu", 1 << 28, 1 << 27);
     assert!(matches!(launch_on(&tiny, ""), Err(ConfigError::NoRoom(_))));
+    for gibibytes in [1, 2, 3] {
+        let small = device("cuda", gibibytes << 30, gibibytes << 30);
+        let refused = launch_on(&small, "").expect_err("steps leave nothing");
+        let said = refused.to_string();
+        assert!(said.starts_with("the model needs 104.9 MB"), "{said}");
+        assert!(said.contains("raise --mem-fraction-static to "), "{said}");
+    }
 }
 
 #[test]
