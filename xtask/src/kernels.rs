@@ -33,8 +33,8 @@ const OTHERS: [&str; 2] = [
 const TEXT: &str = "-gencode=arch=compute_80,code=compute_80";
 /// What the compiled file of a kernel that is made for Hopper alone is called behind its name; `crates/cuda` looks for it.
 const FOR_HOPPER: &str = ".hopper";
-/// Headers whose instructions only Hopper has.
-const HOPPER_ONLY: [&str; 2] = ["common/wgmma.cuh", "common/tma.cuh"];
+/// Headers whose instructions only Hopper has, and one for kernels that are launched there alone.
+const HOPPER_ONLY: [&str; 3] = ["common/wgmma.cuh", "common/tma.cuh", "common/hopper.cuh"];
 
 /// What kernels become that need none of Hopper's instructions.
 #[derive(Clone, Copy)]

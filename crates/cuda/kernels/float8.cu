@@ -1,5 +1,6 @@
 // Eight-bit floats: weights brought into the device's order and back, products of odd shapes.
 #include "common/float8.cuh"
+#include "common/hopper.cuh"
 #include "common/order.cuh"
 #include "common/reduce.cuh"
 

@@ -1,6 +1,7 @@
 // Folds weights of bf16 (common/fold.cuh), a unit a warp.
 #include "common/bf16.cuh"
 #include "common/fold.cuh"
+#include "common/hopper.cuh"
 #include "common/order.cuh"
 
 struct FoldParams {

@@ -4,6 +4,7 @@
 // once. A scale makes the largest number that it covers the largest code.
 #include "common/activate.cuh"
 #include "common/float8.cuh"
+#include "common/hopper.cuh"
 #include "common/number.cuh"
 #include "common/order.cuh"
 #include "common/reduce.cuh"

@@ -2,6 +2,7 @@
 #include "attended.h"
 
 #include "attend_split.cu"
+#include "attend_split_small.cu"
 
 namespace {
 
