@@ -104,7 +104,8 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
     )?;
     let mut rank = Rank::new(device, model, &launch.executor).map_err(|error| match error {
         OpError::Device(error) => {
-            let short = Shortfall::serving(&error, &launch.budget);
+            let tokens = launch.executor.pages * launch.executor.page_size;
+            let short = Shortfall::serving(&error, &launch.budget, tokens);
             short.map_or_else(|| error.into(), Into::into)
         }
         other => anyhow::Error::new(other).context("cannot take the memory"),

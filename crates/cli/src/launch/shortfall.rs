@@ -121,13 +121,19 @@ impl Shortfall {
         })
     }
 
-    /// The same while work space, cache and tables are taken.
-    pub(crate) fn serving(error: &DeviceError, budget: &Budget) -> Option<Self> {
-        let (fraction, tokens) = (budget.fraction, budget.tokens);
+    /// The same while work space, a cache of so many tokens and tables are taken.
+    pub(crate) fn serving(error: &DeviceError, budget: &Budget, tokens: usize) -> Option<Self> {
+        let fraction = budget.fraction;
+        // A cache that is smaller than what fits, by more than whole pages are, does not follow the fraction.
+        let by_fraction = if tokens < budget.tokens - budget.tokens / 100 {
+            String::new()
+        } else {
+            format!("--mem-fraction-static below {fraction} or ")
+        };
         Self::of(error, |what| match what {
-            Some("keys and values") => format!(
-                "lower --mem-fraction-static below {fraction} or --max-total-tokens below {tokens}"
-            ),
+            Some("keys and values") => {
+                format!("lower {by_fraction}--max-total-tokens below {tokens}")
+            }
             Some("scratch") => format!(
                 "lower --chunked-prefill-size, --max-running-requests or --mem-fraction-static below {fraction}"
             ),
@@ -248,15 +254,19 @@ mod tests {
                 "give --fold-weights off",
             ),
             (
-                Shortfall::serving(&short("keys and values"), &budget),
+                Shortfall::serving(&short("keys and values"), &budget, budget.tokens),
                 "lower --mem-fraction-static below 0.9 or --max-total-tokens below 65000000",
             ),
             (
-                Shortfall::serving(&short("scratch"), &budget),
+                Shortfall::serving(&short("keys and values"), &budget, 1_000_000),
+                "lower --max-total-tokens below 1000000",
+            ),
+            (
+                Shortfall::serving(&short("scratch"), &budget, budget.tokens),
                 "lower --chunked-prefill-size, --max-running-requests or --mem-fraction-static below 0.9",
             ),
             (
-                Shortfall::serving(&short("inputs of a step"), &budget),
+                Shortfall::serving(&short("inputs of a step"), &budget, budget.tokens),
                 "lower --mem-fraction-static below 0.9, or stop what else uses the device",
             ),
         ];
@@ -282,7 +292,7 @@ mod tests {
             for shortfall in [
                 Shortfall::opening(&pinned),
                 Shortfall::loading(&pinned, &budget()),
-                Shortfall::serving(&pinned, &budget()),
+                Shortfall::serving(&pinned, &budget(), 1000),
             ] {
                 let message = shortfall.unwrap().to_string();
                 assert!(
@@ -314,7 +324,7 @@ mod tests {
         for error in [&broken, &unknown] {
             assert_eq!(Shortfall::opening(error), None);
             assert_eq!(Shortfall::loading(error, &budget()), None);
-            assert_eq!(Shortfall::serving(error, &budget()), None);
+            assert_eq!(Shortfall::serving(error, &budget(), 1000), None);
         }
         let captures = Captures {
             wanted: 2,
