@@ -1,4 +1,4 @@
-// The same for GPUs with less shared memory than Hopper's.
+// `attend_split` for GPUs with less shared memory than Hopper has.
 #include "attend/split_rows.cuh"
 
 ATTEND_SPLIT_OF(kSmallRoom, 2, 64, _small)

@@ -51,8 +51,8 @@ impl Generation {
 }
 
 impl Capability {
-    /// Kernels come as text: none of the code that is in the build runs here.
-    pub(crate) fn is_compiled_for(self) -> bool {
+    /// True where none of the code in the build runs: kernels come as text.
+    pub(crate) fn gets_text(self) -> bool {
         self.0 > HOPPER.0
     }
 }

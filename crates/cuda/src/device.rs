@@ -185,7 +185,7 @@ fn warn_of_untried(name: &str, capability: Capability) {
         "no GPU like {name} has run these kernels yet: they are tested without one, and slower than Hopper's; look at answers \
          before you rely on them"
     );
-    if capability.is_compiled_for() {
+    if capability.gets_text() {
         tracing::info!(
             "the driver compiles kernels for {name} now, and keeps them for the next start"
         );

@@ -296,14 +296,19 @@ pub(crate) fn time(
     wait(readback.as_mut());
     let mut best = f64::INFINITY;
     for _ in 0..3 {
-        let began = Instant::now();
-        for _ in 0..REPLAYS {
-            graph.replay().expect("a replay");
-        }
-        wait(readback.as_mut());
-        best = best.min(began.elapsed().as_secs_f64());
+        best = best.min(time_replays(graph.as_ref(), readback.as_mut(), REPLAYS));
     }
-    1e6 * best / (REPLAYS * many) as f64
+    best / many as f64
+}
+
+/// Microseconds of one replay among so many.
+pub(crate) fn time_replays(graph: &dyn Graph, readback: &mut dyn Readback, replays: usize) -> f64 {
+    let began = Instant::now();
+    for _ in 0..replays {
+        graph.replay().expect("a replay");
+    }
+    wait(readback);
+    1e6 * began.elapsed().as_secs_f64() / replays as f64
 }
 
 /// ‖found − expected‖ / ‖expected‖, infinite when something is not a number.

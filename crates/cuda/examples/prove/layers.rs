@@ -14,7 +14,7 @@ use ops::{
 };
 use tensor::DType;
 
-use crate::bench::{MEMORY, Matrix, TENSOR, captured, repeated, time, wait, weight};
+use crate::bench::{MEMORY, Matrix, TENSOR, captured, repeated, time, time_replays, weight};
 use crate::trace;
 
 use dims::{Dims, MODELS};
@@ -290,12 +290,8 @@ pub(crate) fn sustained(device: &CudaDevice) -> bool {
         let graph = captured(device, many, |turn| scene.run(device, &layers, turn));
         let mut readback = device.readback(16).expect("a readback");
         let mut measured = || {
-            let began = Instant::now();
-            for _ in 0..SUSTAINED_REPLAYS {
-                graph.replay().expect("a replay");
-            }
-            wait(readback.as_mut());
-            1e6 * began.elapsed().as_secs_f64() / (SUSTAINED_REPLAYS * many) as f64
+            let us = time_replays(graph.as_ref(), readback.as_mut(), SUSTAINED_REPLAYS);
+            us / many as f64
         };
         let (began, first) = (Instant::now(), measured());
         let mut last = first;

@@ -135,7 +135,8 @@ private:
         }
         Unit told = unit;
         told.bits |= (is_edge ? kIsEdge : 0) | begin << 8 | end << 16;
-        // Of halves that are not seen whole only pieces come, where a block has several rows: else code for them comes late.
+        // Of halves that are not seen whole only pieces come, but where a block has its multiprocessor for itself: it may have
+        // one row, and at the end of that code for pieces would come late.
         const uint32_t ends = begin / kPiece | (end + kPiece - 1) / kPiece;
         if (Shape::kBlocks > 1 && is_edge && p.run == kHalf && ends % (kHalf / kPiece) != 0) {
             fetch_pieces(told, begin, end, slot);

@@ -12,12 +12,19 @@ use crate::driver::check;
 /// Compiled files by name, as `cargo xtask kernels` left them.
 static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// What names of files end with whose kernels have Hopper's own instructions; `cargo xtask kernels` names them so.
+/// What names of files end with whose kernels are for Hopper alone; `cargo xtask kernels` names them so.
 const FOR_HOPPER: &str = ".hopper";
 
 /// True when kernels of this generation may be in the file of this name.
 fn is_wanted(name: &str, generation: Generation) -> bool {
     generation == Generation::Hopper || !name.ends_with(FOR_HOPPER)
+}
+
+/// The files for a generation.
+fn images(generation: Generation) -> impl Iterator<Item = &'static [u8]> {
+    let files = EMBEDDED.iter();
+    let files = files.filter(move |(name, _)| is_wanted(name, generation));
+    files.map(|(_, image)| *image)
 }
 
 /// True when this build has kernels at all.
@@ -55,10 +62,7 @@ impl Modules {
     /// Loads all files that a generation needs; the context must be current.
     pub(crate) fn load(generation: Generation) -> Result<Self, DeviceError> {
         let mut functions = BTreeMap::new();
-        let wanted = EMBEDDED
-            .iter()
-            .filter(|(name, _)| is_wanted(name, generation));
-        for (_, image) in wanted {
+        for image in images(generation) {
             let mut module = std::ptr::null_mut();
             // SAFETY: a whole fatbin, embedded at build time.
             let result = unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
@@ -86,10 +90,7 @@ impl Modules {
             parameter: 0,
         };
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-        let wanted = EMBEDDED
-            .iter()
-            .filter(|(name, _)| is_wanted(name, generation));
-        let functions = wanted.flat_map(|(_, image)| {
+        let functions = images(generation).flat_map(|image| {
             let begins = image.windows(CODE.len()).enumerate();
             let begins = begins.filter(|(_, found)| *found == CODE);
             begins.map(move |(at, _)| {
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_hopper_gets_files_of_its_instructions() {
+    fn only_hopper_gets_the_files_that_are_for_it_alone() {
         for (name, generation, expected) in [
             ("norm", Generation::Hopper, true),
             ("norm", Generation::Ampere, true),
