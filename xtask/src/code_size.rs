@@ -4,7 +4,7 @@
 use anyhow::{Context as _, bail};
 
 /// Beginnings of names, and kilobytes of code that such a kernel has at most. The first that fits counts.
-const LIMITS: [(&str, usize); 9] = [
+const LIMITS: [(&str, usize); 10] = [
     ("attend_stream_256_", 63),
     ("attend_stream_", 60),
     ("plan_attention", 12),
@@ -13,6 +13,7 @@ const LIMITS: [(&str, usize); 9] = [
     ("chain", 76),
     ("sample", 60),
     ("add_rms_norm_short", 8),
+    ("add_halves_norm_short", 8),
     ("rope_store_kv", 24),
 ];
 /// What sections of code are called, before the kernel's name.

@@ -38,6 +38,7 @@ check() {
   prove cache-fp8 60 --narrow cache-conformance &
   prove graphs 60 graphs invariance &
   prove gates 30 --own-products gates &
+  prove halves 60 --library-products halves &
   prove collectives 60 collectives &
   prove folded 60 --own-products folded conformance &
   part goldens 100 ./gpu_goldens goldens --logits "$numbers" "${libraries[@]}" &
@@ -110,7 +111,7 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine firsts few mix sustained layers folded-layers heads prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance cache-fp8 attention-check graphs collectives gates folded goldens transformers ampere ampere-fp8 ampere-goldens ampere-times memcheck memcheck-fp8 memcheck-folded memcheck-gates racecheck racecheck-fp8 races summary; do
+for log in machine firsts few mix sustained layers folded-layers heads prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance halves cache-fp8 attention-check graphs collectives gates folded goldens transformers ampere ampere-fp8 ampere-goldens ampere-times memcheck memcheck-fp8 memcheck-folded memcheck-gates racecheck racecheck-fp8 races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done
 [ -s "$logs/summary" ] && ! grep -qv "exit   0," "$logs/summary"

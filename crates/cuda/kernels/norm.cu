@@ -1,7 +1,8 @@
-// Root-mean-square normalisation of rows, with and without adding a residual first.
+// Root-mean-square normalisation of rows, with and without adding them to a residual first.
 //
 // A block takes a row, or every so many of them; a thread keeps its elements in registers, so that memory is read once.
-// Rows that are whole 16-byte pieces are read by pieces, others element by element, a block each.
+// Rows that are whole 16-byte pieces are read by pieces, others element by element, a block each. `kParts` is how many rows
+// of x are added to a row of the residual, those of the second part behind all of the first; zero: x itself is normalised.
 #include "common/bf16.cuh"
 #include "common/number.cuh"
 #include "common/order.cuh"
@@ -47,15 +48,23 @@ __device__ __forceinline__ void each_piece(const NormParams& p, Each each) {
     }
 }
 
+__device__ __forceinline__ void add8(const Bf16x8& some, float (&values)[8]) {
+    float numbers[8];
+    unpack8(some, numbers);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) values[j] += numbers[j];
+}
+
 // A row's elements, as they come from memory.
-template <bool kAdd, int kPieces>
+template <int kParts, int kPieces>
 struct Row {
-    Bf16x8 x[kPieces], before[kPieces];
+    Bf16x8 x[kPieces], second[kPieces], before[kPieces];
 
     __device__ __forceinline__ void load(const NormParams& p, size_t row) {
         each_piece<kPieces>(p, [&](int i, uint32_t at) {
             x[i] = load8(p.x + row * p.x_stride + at);
-            if constexpr (kAdd) before[i] = load8(p.residual + row * p.residual_stride + at);
+            if constexpr (kParts == 2) second[i] = load8(p.x + (p.rows + row) * p.x_stride + at);
+            if constexpr (kParts > 0) before[i] = load8(p.residual + row * p.residual_stride + at);
         });
     }
 
@@ -64,11 +73,9 @@ struct Row {
         float squares = 0.0f;
         each_piece<kPieces>(p, [&](int i, uint32_t at) {
             unpack8(x[i], values[i]);
-            if constexpr (kAdd) {
-                float some[8];
-                unpack8(before[i], some);
-#pragma unroll
-                for (int j = 0; j < 8; ++j) values[i][j] += some[j];
+            if constexpr (kParts == 2) add8(second[i], values[i]);
+            if constexpr (kParts > 0) {
+                add8(before[i], values[i]);
                 store8(p.residual + row * p.residual_stride + at, pack8(values[i]));
             }
 #pragma unroll
@@ -78,7 +85,7 @@ struct Row {
     }
 };
 
-template <bool kAdd, int kPieces>
+template <int kParts, int kPieces>
 __device__ __forceinline__ void normalise_pieces(const NormParams& p, Sums& sums) {
     float weights[kPieces][8], values[kPieces][8];
     // Weights are there before the predecessor has ended.
@@ -93,7 +100,7 @@ __device__ __forceinline__ void normalise_pieces(const NormParams& p, Sums& sums
             store8(p.out + row * p.out_stride + at, pack8(values[i]));
         });
     };
-    Row<kAdd, kPieces> next;
+    Row<kParts, kPieces> next;
     next.load(p, row);
     // While a block adds up one row, the next one is on its way.
 #pragma unroll 1
@@ -104,7 +111,7 @@ __device__ __forceinline__ void normalise_pieces(const NormParams& p, Sums& sums
     }
 }
 
-template <bool kAdd>
+template <int kParts>
 __device__ __forceinline__ void normalise_elements(const NormParams& p, Sums& sums) {
     const size_t row = blockIdx.x;
     float values[kElements], squares = 0.0f;
@@ -114,7 +121,7 @@ __device__ __forceinline__ void normalise_elements(const NormParams& p, Sums& su
         const uint32_t at = threadIdx.x + i * blockDim.x;
         if (at >= p.width) break;
         values[i] = __bfloat162float(p.x[row * p.x_stride + at]);
-        if constexpr (kAdd) {
+        if constexpr (kParts > 0) {
             bf16& residual = p.residual[row * p.residual_stride + at];
             values[i] += __bfloat162float(residual);
             residual = __float2bfloat16(values[i]);
@@ -131,29 +138,30 @@ __device__ __forceinline__ void normalise_elements(const NormParams& p, Sums& su
 }
 
 // Rows of at most 8192 elements, by pieces.
-template <bool kAdd>
+template <int kParts>
 __device__ __forceinline__ void normalise_short(const NormParams& p) {
     __shared__ Sums sums;
     let_successor_begin();
-    normalise_pieces<kAdd, 1>(p, sums);
+    normalise_pieces<kParts, 1>(p, sums);
 }
 
-template <bool kAdd>
+template <int kParts>
 __device__ __forceinline__ void normalise_any(const NormParams& p) {
     __shared__ Sums sums;
     let_successor_begin();
     if (p.pieces) {
-        normalise_pieces<kAdd, kElements / 8>(p, sums);
+        normalise_pieces<kParts, kElements / 8>(p, sums);
     } else {
-        normalise_elements<kAdd>(p, sums);
+        normalise_elements<kParts>(p, sums);
     }
 }
 
 // Blocks of 512 threads share a multiprocessor by threes with so many registers, and one can begin before another ends.
-#define NORM(name, how, add, limit) \
-    extern "C" __global__ void limit name(const __grid_constant__ NormParams p) { how<add>(p); }
+#define NORM(name, how, parts, limit) \
+    extern "C" __global__ void limit name(const __grid_constant__ NormParams p) { how<parts>(p); }
 
-NORM(rms_norm_short, normalise_short, false, __maxnreg__(40))
-NORM(add_rms_norm_short, normalise_short, true, __maxnreg__(40))
-NORM(rms_norm_any, normalise_any, false, __launch_bounds__(1024))
-NORM(add_rms_norm_any, normalise_any, true, __launch_bounds__(1024))
+NORM(rms_norm_short, normalise_short, 0, __maxnreg__(40))
+NORM(add_rms_norm_short, normalise_short, 1, __maxnreg__(40))
+NORM(add_halves_norm_short, normalise_short, 2, __maxnreg__(40))
+NORM(rms_norm_any, normalise_any, 0, __launch_bounds__(1024))
+NORM(add_rms_norm_any, normalise_any, 1, __launch_bounds__(1024))

@@ -1,9 +1,10 @@
-// Kernels whose blocks take a row, or a part of one: gates, products of any shape, penalties.
+// Kernels whose blocks take a row, or a part of one: gates, norms, products of any shape, penalties.
 #include "case.h"
 
 #include "activation.cu"
 #include "linear_any.cu"
 #include "logits.cu"
+#include "norm.cu"
 
 namespace {
 
@@ -35,6 +36,41 @@ void check_gates(int rows, int width, bool pieces, Order order) {
         report_close(name, out.numbers(), expected, kOfBf16);
         report(name, out.has_clean_gaps(), "gaps");
     }
+}
+
+// Rows added to a residual and normalised, each the sum of so many parts; a block takes more than one of them.
+void check_norm(int rows, int width, int parts, Order order) {
+    constexpr double kEps = 1e-6;
+    constexpr int kGap = 8;
+    const Matrix x = Matrix::random(parts * rows, width, kGap), weight = Matrix::random(1, width);
+    Matrix residual = Matrix::random(rows, width, kGap), out(rows, width, kGap);
+    std::vector<double> sums, expected;
+    for (int row = 0; row < rows; ++row) {
+        double squares = 0;
+        for (int i = 0; i < width; ++i) {
+            double sum = residual.at(row, i);
+            for (int part = 0; part < parts; ++part) sum += x.at(part * rows + row, i);
+            sums.push_back(sum);
+            squares += sum * sum;
+        }
+        const double factor = 1 / std::sqrt(squares / width + kEps);
+        for (int i = 0; i < width; ++i) expected.push_back(sums[row * width + i] * factor * weight.at(0, i));
+    }
+    const NormParams p{x.elements.data(), residual.elements.data(), weight.elements.data(), out.elements.data(),
+                       uint32_t(x.stride), uint32_t(residual.stride), uint32_t(out.stride), uint32_t(width),
+                       uint32_t(rows), 0, 1, float(kEps)};
+    const uint32_t threads = (width / 8 + 31) / 32 * 32;
+    emulator::launch({.blocks = uint32_t(rows + 1) / 2, .threads = threads, .shared_bytes = 0, .order = order}, [&] {
+        if (parts == 2) {
+            add_halves_norm_short(p);
+        } else {
+            add_rms_norm_short(p);
+        }
+    });
+    const std::string name = words("a norm of %d rows of %d, %d parts each", rows, width, parts);
+    report_close(name + ", the residual", residual.numbers(), sums, kOfBf16);
+    report_close(name, out.numbers(), expected, kOfBf16);
+    report(name, residual.has_clean_gaps() && out.has_clean_gaps(), "gaps");
 }
 
 void check_any(int rows, int inputs, int outputs, Order order) {
@@ -96,6 +132,11 @@ int main() {
     check_gates(3, 24, true, Order::kForward);
     check_gates(5, 2056, true, Order::kShuffled);
     check_gates(4, 201, false, Order::kBackward);
+    for (int parts : {1, 2}) {
+        check_norm(5, 264, parts, Order::kShuffled);
+        check_norm(2, 1024, parts, Order::kBackward);
+        check_norm(3, 72, parts, Order::kForward);
+    }
     check_any(5, 33, 19, Order::kBackward);
     check_any(2, 1, 8, Order::kShuffled);
     check_penalties(4, 700, Order::kBackward);

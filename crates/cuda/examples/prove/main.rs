@@ -39,9 +39,10 @@ use ops::Device as _;
 /// True when all is well.
 type Part = fn(&CudaDevice) -> bool;
 
-const PARTS: [(&str, Part); 31] = [
+const PARTS: [(&str, Part); 32] = [
     ("conformance", conformance::run),
     ("cache-conformance", conformance::cache),
+    ("halves", conformance::halves),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
     ("narrow", narrow::run),

@@ -5,7 +5,7 @@ mod float8;
 mod fused;
 pub(crate) mod gather;
 mod logits;
-mod norm;
+pub(crate) mod norm;
 mod open;
 mod packed;
 mod pages;

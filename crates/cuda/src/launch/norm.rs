@@ -1,8 +1,10 @@
-use ops::{AddRmsNorm, OpError, RmsNorm};
+use ops::{AddRmsNorm, DeviceError, OpError, RmsNorm};
 use tensor::{DType, View};
 
 use super::{Grid, are_pieces, launch};
+use crate::context::Context;
 use crate::device::CudaDevice;
+use crate::module::Function;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -81,6 +83,17 @@ impl NormParams {
         self.pieces == 1 && self.width as usize <= 8 * THREADS
     }
 
+    /// Enqueues a kernel for rows that are [short](Self::is_short).
+    pub(crate) fn launch_short(
+        &self,
+        context: &Context,
+        function: Function,
+        units: usize,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
+        unsafe { launch(context, function, self.grid(units), self) }
+    }
+
     /// Where there are many rows, a block takes one after the other.
     fn grid(&self, units: usize) -> Grid {
         let (width, rows) = (self.width as usize, self.rows as usize);
@@ -99,6 +112,21 @@ impl NormParams {
             },
             threads,
         )
+    }
+}
+
+/// A norm that is behind a product: where results are added to, what sums of a row are multiplied with, where they go.
+pub(crate) struct Behind<'a> {
+    pub(crate) residual: (u64, usize),
+    pub(crate) weight: View<'a>,
+    pub(crate) out: (u64, usize),
+    pub(crate) eps: f32,
+}
+
+impl Behind<'_> {
+    /// Of the results of the product.
+    pub(crate) fn params(&self, x: View<'_>) -> NormParams {
+        NormParams::new(x, self.weight, self.residual, self.out, self.eps)
     }
 }
 

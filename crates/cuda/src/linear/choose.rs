@@ -3,7 +3,7 @@
 use ops::DeviceError;
 
 use super::timing::{Bench, Between, SEED, TimedWay, others};
-use super::{Choice, DeviceWeight, Product, Products, Shape, Variant, Way, blas, locked};
+use super::{Choice, DeviceWeight, Factors, Product, Products, Shape, Variant, Way, blas, locked};
 use crate::memory::allocate;
 use crate::options::ProductChoice;
 
@@ -112,7 +112,7 @@ impl Products {
         } else {
             blas::CANDIDATES
         };
-        let ways = self.blas.candidates(product, candidates)?;
+        let ways = self.blas.candidates(product, Factors::Plain, candidates)?;
         let ways = ways.into_iter().map(Way::Blas);
         let blas = self.shortest(product, bench, ways, Between::Neighbour)?;
         let of = |timed: Option<(f32, Way)>| timed.map_or(f32::INFINITY, |(time, _)| time);
@@ -136,11 +136,16 @@ impl Products {
             }
             _ => None,
         };
+        let halves = match (way, library) {
+            (Way::Blas(_), Some(whole)) => self.faster_halves(product, bench, whole)?,
+            _ => None,
+        };
         Ok(Choice {
             way,
             variant,
             folded: None,
             gates,
+            halves,
             fused: of(fused),
             own: times[0],
             blas: times[1],

@@ -8,6 +8,7 @@ mod float8;
 mod folded;
 mod fused;
 mod gates;
+mod halves;
 mod invent;
 mod shape;
 mod stream;
@@ -31,9 +32,10 @@ use crate::module::{Function, Modules};
 use crate::options::ProductChoice;
 use crate::tensor_map::{Boxes, TensorMap};
 
-use blas::{Algorithm, Blas};
+use blas::{Algorithm, Blas, Factors};
 use float8::Float8Kernels;
 use folded::FoldedChoice;
+use halves::Halves;
 use shape::{MOST_WIDE, Shape};
 use stream::Stream;
 
@@ -141,6 +143,8 @@ struct Choice {
     folded: Option<FoldedChoice>,
     /// True when it is to be preferred for gates, where that was timed.
     gates: Option<bool>,
+    /// How the library makes two products of it, where that is faster before a norm.
+    halves: Option<Algorithm>,
     /// Milliseconds of our kernel where it does the work of its neighbours, and of ours and cuBLASLt where it is done
     /// between them; infinite where there is none.
     fused: f32,
@@ -183,6 +187,7 @@ struct AnyParams {
 pub(crate) struct Products {
     context: Arc<Context>,
     blas: Blas,
+    halves: Halves,
     /// Kernels of Hopper's instructions; without them products are the library's.
     stream: Option<Stream>,
     any: Function,
@@ -218,6 +223,7 @@ impl Products {
         Ok(Self {
             context: Arc::clone(context),
             blas: Blas::new(context)?,
+            halves: Halves::new(context, modules, units)?,
             stream,
             any: modules.find("linear_any")?,
             float8: float8.transpose()?,
@@ -327,7 +333,8 @@ impl Products {
             }
             Way::Blas(algorithm) => {
                 let address = weight.buffer.address() as u64;
-                self.blas.enqueue(product, address, algorithm)
+                self.blas
+                    .enqueue(product, address, Factors::Plain, algorithm)
             }
         }
     }
@@ -344,7 +351,7 @@ impl Products {
             return Ok(choice.way_for(weight));
         }
         self.tell_unforeseen(&shape);
-        let suggested = self.blas.candidates(product, 1)?;
+        let suggested = self.blas.candidates(product, Factors::Plain, 1)?;
         let way = match suggested.first() {
             Some(&algorithm) => Way::Blas(algorithm),
             None => return Err(shape.impossible()),
@@ -354,6 +361,7 @@ impl Products {
             variant: None,
             folded: None,
             gates: None,
+            halves: None,
             fused: f32::INFINITY,
             own: f32::INFINITY,
             blas: f32::INFINITY,
@@ -409,9 +417,10 @@ impl Products {
             let [fused, own, blas] = [choice.fused, choice.own, choice.blas].map(|time| 1e3 * time);
             let rows = shape.bucket;
             format!(
-                "{rows:5} rows, {kind:4}: fused {fused:8.1} µs, own {own:8.1} µs, cuBLASLt {blas:8.1} µs, {how}, {:?}, gates {:?}, folded {:?}",
+                "{rows:5} rows, {kind:4}: fused {fused:8.1} µs, own {own:8.1} µs, cuBLASLt {blas:8.1} µs, {how}, {:?}, gates {:?}, halves {}, folded {:?}",
                 choice.variant,
                 choice.gates,
+                choice.halves.is_some(),
                 choice.folded.and_then(|folded| folded.fused.or(folded.alone))
             )
         })

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use ops::DeviceError;
 use tensor::{Buffer, DType};
 
-use super::blas::Algorithm;
+use super::blas::{Algorithm, Factors};
 use super::team::{Shapes, Team};
 use super::{MOST_WIDE, Product, Products, Shape, locked};
 use crate::memory::allocate;
@@ -216,7 +216,7 @@ impl Products {
         // A shape that the library does not take is no failure.
         Ok(self
             .blas
-            .candidates_scaled(product, Some(&scaled), most)
+            .candidates(product, Factors::Scaled(&scaled), most)
             .unwrap_or_default())
     }
 
@@ -270,7 +270,8 @@ impl Products {
             };
             let algorithm = self.suggested(&part)?;
             let address = room.widened.address() as u64;
-            self.blas.enqueue(&part, address, &algorithm)?;
+            self.blas
+                .enqueue(&part, address, Factors::Plain, &algorithm)?;
         }
         Ok(())
     }
@@ -280,7 +281,7 @@ impl Products {
         if let Some(algorithm) = locked(&self.float8().suggested).get(&shape) {
             return Ok(*algorithm);
         }
-        let candidates = self.blas.candidates(product, 1)?;
+        let candidates = self.blas.candidates(product, Factors::Plain, 1)?;
         let algorithm = candidates.first().ok_or_else(|| shape.impossible())?;
         locked(&self.float8().suggested).insert(shape, *algorithm);
         Ok(*algorithm)

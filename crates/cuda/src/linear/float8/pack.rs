@@ -7,7 +7,7 @@ use super::launch::words;
 use super::weight::padded;
 use super::{Float8Weight, MOST_ROUNDED, SEGMENT, Way};
 use crate::launch::{Grid, launch};
-use crate::linear::blas::{Algorithm, Scaled, Scales};
+use crate::linear::blas::{Algorithm, Factors, Scaled, Scales};
 use crate::linear::{Product, Products, Shape, locked};
 use crate::module::{Function, Modules};
 
@@ -336,7 +336,7 @@ impl Products {
         let scaled = scaled.expect("there are algorithms only with the library's scales");
         let codes = weight.codes.address() as u64;
         self.blas
-            .enqueue_scaled(product, codes, Some(&scaled), algorithm)
+            .enqueue(product, codes, Factors::Scaled(&scaled), algorithm)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Tokens, inputs, hidden, outputs of the product behind the norm.
-const SHAPES: [(usize, usize, usize, usize); 11] = [
+const SHAPES: [(usize, usize, usize, usize); 14] = [
     (1, 256, 512, 768),
     (1, 1024, 576, 320),
     (2, 136, 200, 48),
@@ -25,6 +25,10 @@ const SHAPES: [(usize, usize, usize, usize); 11] = [
     (33, 256, 256, 128),
     (64, 192, 256, 320),
     (70, 128, 192, 64),
+    // Products that a device may cut along their inputs.
+    (131, 528, 264, 64),
+    (200, 256, 128, 64),
+    (256, 1024, 512, 128),
 ];
 
 /// The same of cases with one more product behind the gates: devices that round the inputs of many rows may hand them on so.
