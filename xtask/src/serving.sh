@@ -21,8 +21,9 @@ start() {
   shift
   log=$out/$model.server.log
   began=$(date +%s.%N)
+  # a server that fell back to the CPU would be timed in vain
   # shellcheck disable=SC2086
-  launch "$log" "$peregrine" serve --model-path "$here/models/$model" --load-format dummy --context-length 4096 \
+  launch "$log" "$peregrine" serve --device cuda --model-path "$here/models/$model" --load-format dummy --context-length 4096 \
     --port "$port" "$@" ${SERVE_FLAGS:-}
   server=$launched
   if ! wait_ready "$server" "$log" 600; then
