@@ -9,7 +9,7 @@ use tensor::{DType, ViewMut};
 use crate::chain::Chain;
 use crate::device::CudaDevice;
 use crate::launch::are_pieces;
-use crate::launch::norm::Behind;
+use crate::launch::norm::NormParams;
 use crate::linear::{Ending, MOST_ROWS, Onward, Product};
 
 impl CudaDevice {
@@ -155,16 +155,13 @@ impl CudaDevice {
 
     /// Two products of half of the inputs each, which the norm adds up, where that is faster than one product and a norm.
     fn run_halves(&self, mut op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
-        let behind = Behind {
-            residual: (op.residual.address() as u64, op.residual.stride()),
-            weight: op.weight,
-            out: (op.out.address() as u64, op.out.stride()),
-            eps: op.eps,
-        };
+        let residual = (op.residual.address() as u64, op.residual.stride());
+        let out = (op.out.address() as u64, op.out.stride());
         let (weight, product) = (op.product.weight, Product::from(op.product.reborrow()));
+        let norm = NormParams::new(product.out.view(), op.weight, residual, out, op.eps);
         let plain = matches!(op.inputs, Inputs::Plain)
             && [op.residual.dtype(), op.out.dtype()] == [DType::BF16; 2];
-        if plain && self.products.run_in_halves(&product, weight, &behind)? {
+        if plain && self.products.run_in_halves(&product, weight, norm)? {
             return Ok(NormState::Done);
         }
         self.run_norm(op)

@@ -33,7 +33,7 @@ const THREADS: usize = 1024;
 pub(super) const LONGEST: usize = ELEMENTS * THREADS;
 
 impl NormParams {
-    fn new(
+    pub(crate) fn new(
         x: View<'_>,
         weight: View<'_>,
         residual: (u64, usize),
@@ -83,8 +83,17 @@ impl NormParams {
         self.pieces == 1 && self.width as usize <= 8 * THREADS
     }
 
-    /// Enqueues a kernel for rows that are [short](Self::is_short).
-    pub(crate) fn launch_short(
+    /// The same of other rows of as many elements, which lie side by side by pieces.
+    pub(crate) fn with_rows(self, x: View<'_>) -> Self {
+        Self {
+            x: x.address() as u64,
+            x_stride: x.stride() as u32,
+            ..self
+        }
+    }
+
+    /// Enqueues a kernel that takes rows such as these.
+    pub(crate) fn launch(
         &self,
         context: &Context,
         function: Function,
@@ -115,21 +124,6 @@ impl NormParams {
     }
 }
 
-/// A norm that is behind a product: where results are added to, what sums of a row are multiplied with, where they go.
-pub(crate) struct Behind<'a> {
-    pub(crate) residual: (u64, usize),
-    pub(crate) weight: View<'a>,
-    pub(crate) out: (u64, usize),
-    pub(crate) eps: f32,
-}
-
-impl Behind<'_> {
-    /// Of the results of the product.
-    pub(crate) fn params(&self, x: View<'_>) -> NormParams {
-        NormParams::new(x, self.weight, self.residual, self.out, self.eps)
-    }
-}
-
 impl CudaDevice {
     pub(crate) fn launch_rms_norm(&self, op: &RmsNorm<'_>) -> Result<(), OpError> {
         let out = (op.out.address() as u64, op.out.stride());
@@ -137,20 +131,16 @@ impl CudaDevice {
         if self.context.opening().opens(&self.context, &params)? {
             return Ok(());
         }
-        let grid = params.grid(self.info.units);
         let function = self.functions.rms_norm[usize::from(params.is_short())];
-        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        Ok(unsafe { launch(&self.context, function, grid, &params) }?)
+        Ok(params.launch(&self.context, function, self.info.units)?)
     }
 
     pub(crate) fn launch_add_rms_norm(&self, op: &AddRmsNorm<'_>) -> Result<(), OpError> {
         let residual = (op.residual.address() as u64, op.residual.stride());
         let out = (op.out.address() as u64, op.out.stride());
         let params = NormParams::new(op.x, op.weight, residual, out, op.eps);
-        let grid = params.grid(self.info.units);
         let function = self.functions.add_rms_norm[usize::from(params.is_short())];
-        // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        Ok(unsafe { launch(&self.context, function, grid, &params) }?)
+        Ok(params.launch(&self.context, function, self.info.units)?)
     }
 }
 

@@ -12,7 +12,7 @@ use super::blas::{CANDIDATES, Factors};
 use super::timing::{Bench, Between, TimedWay};
 use super::{Algorithm, DeviceWeight, Product, Products, Shape, Way, locked};
 use crate::context::Context;
-use crate::launch::norm::{Behind, NormParams};
+use crate::launch::norm::NormParams;
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 use crate::options::ProductChoice;
@@ -26,7 +26,6 @@ const FEWEST_INPUTS: usize = 256;
 
 /// Room for sums, and the norms behind one product and behind two.
 pub(super) struct Halves {
-    context: Arc<Context>,
     sums: Buffer,
     norms: [Function; 2],
     units: usize,
@@ -40,7 +39,6 @@ impl Halves {
     ) -> Result<Self, DeviceError> {
         let bytes = 2 * MOST_ROWS * WIDEST * DType::BF16.size();
         Ok(Self {
-            context: Arc::clone(context),
             sums: allocate(context, bytes, "halves of products")?,
             norms: [
                 modules.find("add_rms_norm_short")?,
@@ -51,8 +49,8 @@ impl Halves {
     }
 
     /// True when a product of this shape can be cut. What a norm is behind is seldom wider than its inputs.
-    fn take(shape: &Shape, rows: usize) -> bool {
-        rows <= MOST_ROWS
+    fn take(shape: &Shape) -> bool {
+        shape.bucket <= MOST_ROWS
             && (shape.outputs..).contains(&shape.inputs)
             && shape.outputs <= WIDEST
             && shape.inputs >= FEWEST_INPUTS
@@ -71,19 +69,14 @@ impl Halves {
     fn factors(&self) -> Factors<'static> {
         Factors::Halves(self.sums.address() as u64)
     }
-
-    /// Adds to the residual what one product gave, or two.
-    fn normalise(&self, params: &NormParams, cut: bool) -> Result<(), DeviceError> {
-        let function = self.norms[usize::from(cut)];
-        params.launch_short(&self.context, function, self.units)
-    }
 }
 
 /// How a product and the norm behind it are computed.
 #[derive(Clone, Copy)]
-enum NormedWay {
-    Whole(Algorithm),
-    Cut(Algorithm),
+struct NormedWay {
+    algorithm: Algorithm,
+    /// As two products instead of one.
+    cut: bool,
 }
 
 impl TimedWay for NormedWay {
@@ -96,23 +89,12 @@ impl TimedWay for NormedWay {
         product: &mut Product<'_>,
         weight: &DeviceWeight,
     ) -> Result<(), DeviceError> {
-        let (halves, address) = (&products.halves, weight.buffer.address() as u64);
-        let (sums, out) = (halves.sums(product), product.out.view());
-        let (factors, algorithm, x, other) = match self {
-            Self::Whole(algorithm) => (Factors::Plain, algorithm, out, sums),
-            Self::Cut(algorithm) => (halves.factors(), algorithm, sums, out),
-        };
-        products
-            .blas
-            .enqueue(product, address, factors, algorithm)?;
+        let (sums, out) = (products.halves.sums(product), product.out.view());
+        let (x, other) = if self.cut { (sums, out) } else { (out, sums) };
         let other = (other.address() as u64, other.stride());
-        let behind = Behind {
-            residual: other,
-            weight: product.x.cast(0, 1, product.out.cols(), DType::BF16),
-            out: other,
-            eps: 1e-6,
-        };
-        halves.normalise(&behind.params(x), matches!(self, Self::Cut(_)))
+        let factor = product.x.cast(0, 1, product.out.cols(), DType::BF16);
+        let norm = NormParams::new(x, factor, other, other, 1e-6);
+        products.run_normed(product, weight, &norm, self)
     }
 
     fn is_library(&self) -> bool {
@@ -128,54 +110,83 @@ impl Products {
         bench: &Bench<'_, DeviceWeight>,
         whole: Algorithm,
     ) -> Result<Option<Algorithm>, DeviceError> {
-        if !Halves::take(&Shape::of(product), product.x.rows()) {
+        if !Halves::take(&Shape::of(product)) {
             return Ok(None);
         }
         let factors = self.halves.factors();
         // A shape that the library does not take is no failure.
         let found = self.blas.candidates(product, factors, CANDIDATES);
-        let ways = found.unwrap_or_default().into_iter().map(NormedWay::Cut);
+        let cut = |algorithm| NormedWay {
+            algorithm,
+            cut: true,
+        };
+        let ways = found.unwrap_or_default().into_iter().map(cut);
         let best = self.shortest(product, bench, ways, Between::Nothing)?;
-        let Some((time, NormedWay::Cut(algorithm))) = best else {
+        let Some((time, NormedWay { algorithm, .. })) = best else {
             return Ok(None);
         };
-        let whole = NormedWay::Whole(whole);
-        let whole = self.time(product, bench, &whole, f32::INFINITY, Between::Nothing)?;
         // comparisons of the library's products have those in halves too
-        let cut = time < whole || self.choice == ProductChoice::Library;
-        Ok(cut.then_some(algorithm))
+        if self.choice == ProductChoice::Library {
+            return Ok(Some(algorithm));
+        }
+        let whole = NormedWay {
+            algorithm: whole,
+            cut: false,
+        };
+        let whole = self.time(product, bench, &whole, f32::INFINITY, Between::Nothing)?;
+        Ok((time < whole).then_some(algorithm))
     }
 
-    /// Enqueues a product in two halves and the norm behind it, where that was faster; false where it was not.
+    /// Enqueues a product in two halves and the norm behind its results, where that was faster; false where it was not.
     pub(crate) fn run_in_halves(
         &self,
         product: &Product<'_>,
         weight: &Weight,
-        behind: &Behind<'_>,
+        norm: NormParams,
     ) -> Result<bool, DeviceError> {
         let Some(weight) = weight.layout::<DeviceWeight>() else {
             return Ok(false);
         };
-        let shape = Shape::of(product);
-        if !(weight.streams && product.rows_are_pieces() && Halves::take(&shape, product.x.rows()))
-        {
+        if !(product.rows_are_pieces() && norm.is_short()) {
             return Ok(false);
         }
         let algorithm = {
             let chosen = locked(&self.chosen);
-            let choice = chosen.get(&shape);
+            let choice = chosen.get(&Shape::of(product));
             let choice = choice.filter(|choice| matches!(choice.way_for(weight), Way::Blas(_)));
             choice.and_then(|choice| choice.halves)
         };
-        let params = behind.params(self.halves.sums(product));
-        let Some(algorithm) = algorithm.filter(|_| params.is_short()) else {
+        let Some(algorithm) = algorithm else {
             return Ok(false);
+        };
+        let norm = norm.with_rows(self.halves.sums(product));
+        let way = NormedWay {
+            algorithm,
+            cut: true,
+        };
+        self.run_normed(product, weight, &norm, &way)?;
+        Ok(true)
+    }
+
+    /// A product or two, and the norm of what they give.
+    fn run_normed(
+        &self,
+        product: &Product<'_>,
+        weight: &DeviceWeight,
+        norm: &NormParams,
+        way: &NormedWay,
+    ) -> Result<(), DeviceError> {
+        let halves = &self.halves;
+        let factors = if way.cut {
+            halves.factors()
+        } else {
+            Factors::Plain
         };
         let address = weight.buffer.address() as u64;
         self.blas
-            .enqueue(product, address, self.halves.factors(), &algorithm)?;
-        self.halves.normalise(&params, true)?;
-        Ok(true)
+            .enqueue(product, address, factors, &way.algorithm)?;
+        let function = halves.norms[usize::from(way.cut)];
+        norm.launch(&self.context, function, halves.units)
     }
 }
 
@@ -185,29 +196,29 @@ mod tests {
 
     #[test]
     fn products_that_a_norm_may_be_behind_are_cut_where_there_is_room() {
-        let down = Shape::plain((4096, 12288), 256).expect("few rows");
+        let of = |rows| Shape::plain((4096, 12288), rows).expect("few rows");
+        let down = of(256);
         let with = |change: fn(&mut Shape)| {
             let mut shape = down;
             change(&mut shape);
             shape
         };
-        for (shape, rows, expected) in [
-            (down, 256, true),
-            (down, 257, false),
-            (with(|shape| shape.outputs = 8192), 256, true),
-            (with(|shape| shape.outputs = 8200), 256, false),
-            (with(|shape| shape.inputs = 4096), 256, true),
-            (with(|shape| shape.inputs = 4080), 256, false),
-            (with(|shape| shape.inputs = 12_296), 256, false),
+        for (shape, expected) in [
+            (down, true),
+            (of(257), false),
+            (with(|shape| shape.outputs = 8192), true),
+            (with(|shape| shape.outputs = 8200), false),
+            (with(|shape| shape.inputs = 4096), true),
+            (with(|shape| shape.inputs = 4080), false),
+            (with(|shape| shape.inputs = 12_296), false),
             (
                 with(|shape| (shape.outputs, shape.inputs) = (128, 240)),
-                256,
                 false,
             ),
-            (down.biased(), 256, false),
-            (with(|shape| shape.wide = true), 256, false),
+            (down.biased(), false),
+            (with(|shape| shape.wide = true), false),
         ] {
-            assert_eq!(Halves::take(&shape, rows), expected, "{shape}, {rows} rows");
+            assert_eq!(Halves::take(&shape), expected, "{shape}");
         }
     }
 }

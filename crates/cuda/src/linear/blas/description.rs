@@ -22,13 +22,6 @@ pub(crate) enum Factors<'f> {
 }
 
 impl Factors<'_> {
-    fn scaled(&self) -> Option<&Scaled> {
-        match self {
-            Self::Scaled(scaled) => Some(scaled),
-            Self::Plain | Self::Halves(_) => None,
-        }
-    }
-
     /// Where inputs and results of a product are.
     pub(super) fn addresses(&self, product: &Product<'_>) -> (u64, u64) {
         let (x, out) = (product.x.address() as u64, product.out.address() as u64);
@@ -133,7 +126,7 @@ impl Descriptors {
                 );
                 check(made, "describing a matrix")
             };
-            if let Some(scaled) = factors.scaled() {
+            if let Factors::Scaled(scaled) = factors {
                 all.set_scales(scaled.scales)?;
             }
             layout(&mut all.weight, factor, inner, outer, strides[0])?;
