@@ -136,12 +136,12 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        write("crates/cuda/kernels/chain.cu", "kernel");
+        write("crates/cuda/kernels/megakernel.cu", "kernel");
         write("crates/cuda/kernels/common/copy.cuh", "of the GPU");
         write("crates/cuda/emulator/common/copy.cuh", "of the host");
         let workshop = Workshop::new(root.path(), Path::new("toolkit")).unwrap();
         let laid = |name| std::fs::read_to_string(workshop.kernels.join(name)).unwrap();
-        assert_eq!(laid("chain.cu"), "kernel");
+        assert_eq!(laid("megakernel.cu"), "kernel");
         assert_eq!(laid("common/copy.cuh"), "of the host");
 
         write("crates/cuda/emulator/common/other.cuh", "");

@@ -40,7 +40,7 @@
 
 inline void __syncthreads() {
     emulator::Block& block = emulator::block();
-    block.meet(block.everyone, block.grid.threads, {"all threads of the block", 0}, [](void**) {});
+    block.synchronise(block.everyone, block.grid.threads, {"all threads of the block", 0}, [](void**) {});
 }
 
 inline void __threadfence() {}
@@ -153,7 +153,7 @@ T atomicMax(T* to, std::type_identity_t<T> value) {
     return before;
 }
 
-// Whoever has read a word may find another there: others go first.
+// A poll yields: another thread may change the word.
 template <class T>
 T atomicCAS(T* to, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
     emulator::block().pass({"its turn at a word", 0});

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// Every block has its own, as it is a thread of the host; kernels declare it themselves.
+// thread_local: a block is a thread of the host. Kernels declare it themselves.
 alignas(1024) thread_local uint8_t shared[emulator::kSharedBytes];
 // What templates of kernels call before they use it, under the name that compilers have for it.
 extern "C" void begin_shared() __asm__("_ZTH6shared");
@@ -24,16 +24,16 @@ namespace emulator {
 namespace {
 
 constexpr size_t kStack = 128 << 10, kGuard = 16 << 10;
-// Rounds in which nothing happens before we say that nothing will: threads that look for mail see it a few rounds late.
+// Rounds without progress before the program gives up: threads that poll for messages see them a few rounds late.
 constexpr int kPatience = 2000;
-// Seconds until the system ends a program whose kernel never lets anybody else go.
+// Seconds until the system ends a program whose kernel never yields.
 constexpr unsigned kLongest = 300;
 
 thread_local Block* current = nullptr;
-// The kernel before the one that runs, while it has not ended.
+// The previous kernel, while it has not ended.
 std::function<void()> predecessor;
 
-// The thread of the host that a block runs in, and whose turn it is.
+// The host thread of the running block.
 struct Stage {
     std::unique_ptr<Block> block;
     std::binary_semaphore turn{0};
@@ -185,16 +185,16 @@ uint32_t Block::random(uint32_t below) {
 
 bool Block::take_moved() { return std::exchange(moved_, false); }
 
-bool Block::arrive(Meeting& meeting, uint32_t members, Reason reason) {
-    if (meeting.count == 0) {
-        meeting.what = reason.what;
-        meeting.members = members;
+bool Block::arrive(Rendezvous& rendezvous, uint32_t members, Reason reason) {
+    if (rendezvous.count == 0) {
+        rendezvous.what = reason.what;
+        rendezvous.members = members;
     }
-    if (meeting.what != reason.what) refuse("comes for %s where others are for %s", reason.what, meeting.what);
-    if (meeting.members != members) refuse("meets %u threads where others meet %u", members, meeting.members);
+    if (rendezvous.what != reason.what) refuse("arrives for %s where others wait for %s", reason.what, rendezvous.what);
+    if (rendezvous.members != members) refuse("synchronises %u threads where others synchronise %u", members, rendezvous.members);
     move();
-    if (++meeting.count < members) return false;
-    meeting.count = 0;
+    if (++rendezvous.count < members) return false;
+    rendezvous.count = 0;
     return true;
 }
 
@@ -205,7 +205,7 @@ void Block::follow() {
         if (const auto act = std::exchange(predecessor, nullptr)) act();
         move();
     });
-    wait({"the kernel before", 0}, [] { return !predecessor; });
+    wait({"the previous kernel", 0}, [] { return !predecessor; });
 }
 
 void Block::explain() const {

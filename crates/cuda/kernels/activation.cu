@@ -10,34 +10,34 @@ struct ActivationParams {
     uint32_t out_stride;
     uint32_t width;
     uint32_t gelu;
-    uint32_t pieces;
+    uint32_t vectors;
 };
 
-// Pieces of eight columns that a thread takes, all of them on their way at once.
-constexpr uint32_t kPieces = 2;
+// 16-byte vectors of a thread, all in flight at once.
+constexpr uint32_t kVectors = 2;
 
 extern "C" __global__ void __launch_bounds__(256, 6) gated_activation(const __grid_constant__ ActivationParams p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const uint32_t thread = blockIdx.y * blockDim.x + threadIdx.x, threads = gridDim.y * blockDim.x;
     const bf16* gate = p.gate_up + static_cast<size_t>(blockIdx.x) * p.in_stride;
     bf16* out = p.out + static_cast<size_t>(blockIdx.x) * p.out_stride;
-    if (!p.pieces) {
+    if (!p.vectors) {
         for (uint32_t column = thread; column < p.width; column += threads) {
             const float factor = activate(__bfloat162float(gate[column]), p.gelu);
             out[column] = __float2bfloat16(factor * __bfloat162float(gate[p.width + column]));
         }
         return;
     }
-    float gates[kPieces][8], ups[kPieces][8];
+    float gates[kVectors][8], ups[kVectors][8];
 #pragma unroll
-    for (uint32_t i = 0; i < kPieces; ++i) {
+    for (uint32_t i = 0; i < kVectors; ++i) {
         const uint32_t column = (thread + i * threads) * 8;
         if (column >= p.width) break;
         unpack8(load8(gate + column), gates[i]);
         unpack8(load8(gate + p.width + column), ups[i]);
     }
 #pragma unroll
-    for (uint32_t i = 0; i < kPieces; ++i) {
+    for (uint32_t i = 0; i < kVectors; ++i) {
         const uint32_t column = (thread + i * threads) * 8;
         if (column >= p.width) break;
 #pragma unroll

@@ -1,11 +1,11 @@
-// Attention of sequences with many new tokens on GPUs that lack Hopper's instructions: as `attend_tiles`, by products of
-// warps and copies that every GPU from Ampere on has. A block has one tile.
+// Prefill attention on GPUs without Hopper's instructions: as `attend_tiles`, by warp-level MMA and cp.async, which all GPUs from
+// Ampere on have. A block has one tile.
 #include "attend/ampere_tile.cuh"
 
 template <int kDim>
 __device__ void attend_ampere(const AmpereTilesParams& p) {
     extern __shared__ __align__(128) uint8_t shared[];
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const AmpereTile tile = AmpereTile::of(p, blockIdx.x);
     if (tile.tokens == 0) return;
     AmpereRows<kDim> rows(p, tile);

@@ -1,13 +1,13 @@
-// What every worker of `attend_stream` does, found once for all layers that have the same batch.
+// Plans of all workers of `attend_stream`, made once for all layers that have the same batch.
 //
-// Later kernels read plans before they wait: none is let in before all plans are there.
+// Later kernels read plans before they wait, so dependents are launched only after all plans are written.
 #include "attend/stream_plan.cuh"
 #include "common/order.cuh"
 
 extern "C" __global__ void __launch_bounds__(kPlanThreads) plan_attention(const __grid_constant__ PlanParams p) {
     __shared__ WorkBefore before;
-    // The kernel before finds homes.
-    if (p.attend.homes) wait_for_predecessor();
-    // Earlier kernels may still read what was planned before.
-    plan_workers(p, blockIdx.x, before, [] { wait_for_predecessor(); });
+    // The previous kernel writes the page offsets.
+    if (p.attend.homes) wait_on_dependent_grids();
+    // Earlier kernels may still read the previous plans.
+    plan_workers(p, blockIdx.x, before, [] { wait_on_dependent_grids(); });
 }

@@ -2,7 +2,7 @@
 #include "attend/split_rows.cuh"
 #include "common/hopper.cuh"
 
-// Two blocks a multiprocessor, one for the widest heads.
+// Two blocks per SM, one for the widest heads.
 ATTEND_SPLIT_OF(kHalfRoom, 2, 64, )
 ATTEND_SPLIT_OF(kHalfRoom, 2, 128, )
 ATTEND_SPLIT_OF(kWholeRoom, 1, 256, )

@@ -1,7 +1,7 @@
-// Attention of sequences with few new tokens, whose keys and values the copy engine can read: decoding, above all.
+// Decode attention over keys and values that TMA can load.
 //
-// A grid of a fixed size takes equal shares of all chunks of the batch, as `plan_attention` planned them. New tokens may come as they left the projection:
-// then queries and keys are normalised and rotated on the way, and keys and values stored.
+// A grid of a fixed size takes equal shares of all chunks of the batch (`plan_attention`). New tokens may come as the QKV GEMM
+// left them: queries and keys are then normalised and rotated here, and keys and values stored.
 #include "attend/stream_consume.cuh"
 #include "attend/stream_produce.cuh"
 #include "common/memory.cuh"
@@ -11,13 +11,13 @@ __device__ void attend_stream(const StreamParams& p) {
     extern __shared__ __align__(1024) uint8_t shared[];
     const Shape shape(shared);
     const uint32_t worker = p.worker_of(blockIdx.x), head = blockIdx.x - worker * p.attend.kv_heads;
-    let_successor_begin();
-    // Not the warp that fetches: it asks for its plan meanwhile.
+    launch_dependent_grids();
+    // Not the producer warp: it loads its plan meanwhile.
     if (threadIdx.x == 0) {
 #pragma unroll 1
-        for (int i = 0; i < 4; ++i) expect_map(&p.cached[0][0] + i);
-        // Of a block that may begin later, where memory answers others first.
-        expect_line(p.plans + p.worker_of((blockIdx.x + gridDim.x / 2) % gridDim.x));
+        for (int i = 0; i < 4; ++i) prefetch_tensormap(&p.cached[0][0] + i);
+        // Of a block that may begin later, when memory answers others first.
+        prefetch_l2(p.plans + p.worker_of((blockIdx.x + gridDim.x / 2) % gridDim.x));
 #pragma unroll 1
         for (int i = 0; i < Shape::kBuffers; ++i) {
             shape.control->full[i].init(1);
@@ -30,7 +30,7 @@ __device__ void attend_stream(const StreamParams& p) {
     __syncthreads();
     if (threadIdx.x >= kComputing) {
         StreamProducer<Shape>(p, shape, head).run(start, worker);
-        wait_for_predecessor();
+        wait_on_dependent_grids();
     } else {
         StreamConsumer<Shape>(p, shape, head).run(start);
     }
@@ -52,6 +52,6 @@ ATTEND_STREAM(128, 8, fp8, __nv_fp8_e4m3, false)
 ATTEND_STREAM(128, 16, fp8, __nv_fp8_e4m3, false)
 ATTEND_STREAM(256, 8, fp8, __nv_fp8_e4m3, false)
 ATTEND_STREAM(256, 16, fp8, __nv_fp8_e4m3, false)
-// Where there are no more blocks than multiprocessors.
+// Where there are no more blocks than SMs.
 ATTEND_STREAM(128, 8, bf16_alone, bf16, true)
 ATTEND_STREAM(128, 16, bf16_alone, bf16, true)

@@ -1,6 +1,6 @@
-// Attention of sequences with many new tokens: prompts, whole or in chunks, over what they have in the cache already.
+// Prefill attention: sequences with many new tokens, whole prompts or chunks, over what the cache has.
 //
-// One warp hands out tiles, two fetch, two warpgroups compute; blocks take tiles until none is left.
+// Warp-specialised and persistent: one warp schedules tiles, two load, two warpgroups compute, until no tile is left.
 #include "attend/tiles_consume.cuh"
 #include "attend/tiles_produce.cuh"
 #include "common/registers.cuh"
@@ -10,22 +10,22 @@ __device__ void attend_tiles(const TilesParams& p) {
     using Shape = TileShape<kDim>;
     extern __shared__ __align__(1024) uint8_t shared[];
     const Shape shape(shared);
-    let_successor_begin();
+    launch_dependent_grids();
     if (threadIdx.x == 0) {
         shape.control->init();
         publish_barriers();
     }
     __syncthreads();
     if (threadIdx.x < 128) {
-        give_up_registers<40>();
+        warpgroup_reg_dealloc<40>();
         const uint32_t warp = threadIdx.x / 32;
-        // Homes come from the kernel before.
-        if (p.widened) wait_for_predecessor();
+        // The previous kernel writes the page offsets.
+        if (p.widened) wait_on_dependent_grids();
         if (warp == 0) Schedule<kDim>::list(p, shape.control);
-        wait_for_predecessor();
+        wait_on_dependent_grids();
         if (warp == 0) {
             Schedule<kDim>(p, shape.control).run();
-            // The last block to end sets the counters back.
+            // The last block to end resets the counters.
             if (threadIdx.x == 0 && atomicAdd(p.taken + 1, 1u) + 1 == gridDim.x) {
                 p.taken[0] = 0;
                 p.taken[1] = 0;
@@ -36,8 +36,8 @@ __device__ void attend_tiles(const TilesParams& p) {
             Producer<kDim>(p, shape).bring_values();
         }
     } else {
-        take_registers<232>();
-        wait_for_predecessor();
+        warpgroup_reg_alloc<232>();
+        wait_on_dependent_grids();
         Consumer<kDim> consumer(p, shape, threadIdx.x / 128 - 1);
         consumer.run();
     }

@@ -1,21 +1,21 @@
-// Keys and values of one byte become bf16 for `attend_tiles`, which multiplies nothing else: those that sequences with many
-// new tokens see, one sequence after the other. Sequences that find no room are left to the kernels for few tokens.
+// Widens e4m3 keys and values to bf16 for `attend_tiles`, which multiplies nothing else: those of sequences with many new tokens,
+// one sequence after the other. Sequences that do not fit are left to the kernels for few tokens.
 #include "attend/widened.cuh"
 #include "common/float8.cuh"
 #include "common/order.cuh"
 
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kMostRows = 2048;
-// Positions that a warp takes at once, and pieces of eight elements that a lane has on their way.
+// Positions that a warp takes at once, and vectors of eight elements that a lane has in flight.
 constexpr uint32_t kPositions = 2;
-constexpr uint32_t kPieces = 8;
+constexpr uint32_t kVectors = 8;
 
 struct WidenParams {
     AttendParams attend;
     bf16* keys;
     bf16* values;
     uint32_t* homes;
-    // Pages there is room for.
+    // Pages that fit.
     uint32_t room;
 };
 
@@ -32,13 +32,13 @@ struct Need {
     }
 };
 
-// Where every row's pages end in the room, and the pages that are used: rows come as they are listed until there is no room.
+// The end of every row's pages, and the pages in use: rows are taken in list order until they do not fit.
 struct Rooms {
     uint32_t ends[kMostRows];
     uint32_t warps[kThreads / 32];
     uint32_t used;
 
-    // Everyone in the block has some rows. Ends with a barrier.
+    // Every thread has some rows. Ends with a barrier.
     __device__ void find(const WidenParams& p) {
         const uint32_t each = (p.attend.rows + kThreads - 1) / kThreads, lane = threadIdx.x % 32;
         const uint32_t first = threadIdx.x * each, end = min(first + each, p.attend.rows);
@@ -70,7 +70,7 @@ struct Rooms {
         __syncthreads();
     }
 
-    // The row that has a page of the room.
+    // The row that owns a page.
     __device__ uint32_t row_of(uint32_t page, uint32_t rows) const {
         uint32_t low = 0, high = rows - 1;
 #pragma unroll 1
@@ -94,26 +94,26 @@ __device__ __forceinline__ uint4 widen(uint2 codes) {
             __byte_perm(even[1], odd[1], 0x5410), __byte_perm(even[1], odd[1], 0x7632)};
 }
 
-// Some positions, by one warp: `slots` says where they are in the cache, `place` where the first one goes.
+// Some positions, by one warp: `slots` are theirs in the cache, `place` is the first one's destination.
 __device__ __forceinline__ void widen_positions(const WidenParams& p, const uint32_t (&slots)[kPositions], uint32_t count,
                                                 uint32_t place) {
-    const uint32_t width = p.attend.kv_heads * p.attend.head_dim, pieces = width / 8, all = count * pieces;
+    const uint32_t width = p.attend.kv_heads * p.attend.head_dim, vectors = width / 8, all = count * vectors;
     const auto* keys = static_cast<const uint8_t*>(p.attend.keys);
     const auto* values = static_cast<const uint8_t*>(p.attend.values);
 #pragma unroll 1
-    for (uint32_t first = threadIdx.x % 32; first < all; first += 32 * kPieces) {
-        uint2 codes[2][kPieces];
+    for (uint32_t first = threadIdx.x % 32; first < all; first += 32 * kVectors) {
+        uint2 codes[2][kVectors];
 #pragma unroll
-        for (uint32_t i = 0; i < kPieces; ++i) {
+        for (uint32_t i = 0; i < kVectors; ++i) {
             const uint32_t at = first + 32 * i;
             if (at >= all) continue;
-            const bool second = at >= pieces;
-            const size_t from = static_cast<size_t>(second ? slots[1] : slots[0]) * width + (second ? at - pieces : at) * 8;
+            const bool second = at >= vectors;
+            const size_t from = static_cast<size_t>(second ? slots[1] : slots[0]) * width + (second ? at - vectors : at) * 8;
             codes[0][i] = *reinterpret_cast<const uint2*>(keys + from);
             codes[1][i] = *reinterpret_cast<const uint2*>(values + from);
         }
 #pragma unroll
-        for (uint32_t i = 0; i < kPieces; ++i) {
+        for (uint32_t i = 0; i < kVectors; ++i) {
             const uint32_t at = first + 32 * i;
             if (at >= all) continue;
             const size_t to = static_cast<size_t>(place) * width + at * 8;
@@ -125,10 +125,10 @@ __device__ __forceinline__ void widen_positions(const WidenParams& p, const uint
 
 extern "C" __global__ void __launch_bounds__(kThreads, 4) attend_widen(const __grid_constant__ WidenParams p) {
     __shared__ Rooms rooms;
-    let_successor_begin();
+    launch_dependent_grids();
     rooms.find(p);
-    // Before that, an earlier layer may still read what lies here.
-    wait_for_predecessor();
+    // Before that, an earlier layer may still read these pages.
+    wait_on_dependent_grids();
     const AttendParams& a = p.attend;
 #pragma unroll 1
     for (uint32_t row = blockIdx.x * kThreads + threadIdx.x; row < a.rows; row += gridDim.x * kThreads) {

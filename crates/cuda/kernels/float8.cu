@@ -1,4 +1,4 @@
-// Eight-bit floats: weights brought into the device's order and back, products of odd shapes.
+// e4m3 weights: conversion to and from the device layout, and GEMMs of odd shapes.
 #include "common/float8.cuh"
 #include "common/hopper.cuh"
 #include "common/order.cuh"
@@ -11,9 +11,9 @@ struct ArrangeParams {
     uint32_t words;
 };
 
-// One block a row of codes as files have them.
+// One block per row of codes in file order.
 extern "C" __global__ void __launch_bounds__(256) float8_arrange(const __grid_constant__ ArrangeParams p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const uint8_t* from = p.from + static_cast<size_t>(blockIdx.x) * p.inputs;
     uint32_t* to = p.to + static_cast<size_t>(blockIdx.x) * p.words;
     const auto code = [&](uint32_t column) -> uint32_t { return column < p.inputs ? from[column] : 0; };
@@ -30,9 +30,9 @@ struct InventParams {
     uint32_t seed;
 };
 
-// One block a row of made-up codes, evenly spread numbers below the largest.
+// One block per row of random codes, uniform below the largest number.
 extern "C" __global__ void __launch_bounds__(256) float8_invent(const __grid_constant__ InventParams p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     uint32_t* to = p.to + static_cast<size_t>(blockIdx.x) * p.words;
     for (uint32_t i = threadIdx.x; i < p.words; i += blockDim.x) {
         const uint32_t column = i / kSegmentWords * kSegment + first_column(i % kSegmentWords);
@@ -62,9 +62,9 @@ struct WidenParams {
     uint32_t words;
 };
 
-// One block a row: as many from the first on, or those that indices name.
+// One block per row: consecutive rows from `first` on, or those that `indices` names.
 extern "C" __global__ void __launch_bounds__(256) float8_widen(const __grid_constant__ WidenParams p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const uint32_t row = p.indices ? p.indices[blockIdx.x] : p.first + blockIdx.x;
     const uint32_t* codes = p.codes + static_cast<size_t>(row) * p.words;
     const float* scales = p.scales.row(row);
@@ -100,9 +100,9 @@ struct AnyFloat8Params {
     uint32_t wide;
 };
 
-// Products of any shape and alignment: one warp a number.
+// GEMM of any shape and alignment: one warp per result.
 extern "C" __global__ void __launch_bounds__(256) linear_float8_any(const __grid_constant__ AnyFloat8Params p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const uint32_t output = blockIdx.y * 8 + threadIdx.x / 32;
     if (output >= p.outputs) return;
     const bf16* x = p.x + static_cast<size_t>(blockIdx.x) * p.x_stride;

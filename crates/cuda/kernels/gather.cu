@@ -1,11 +1,11 @@
-// Small integer tables, and rows gathered by index: tokens, pages, embeddings, hidden states.
+// Small integer tables, and row gathers: tokens, pages, embeddings, hidden states.
 #include "common/bf16.cuh"
 #include "common/order.cuh"
 #include "common/resolve.cuh"
 
-// Opens a step: launched when everything before it has ended, so that what later kernels read early is there.
+// Opens a step: launched when everything before it has ended, so that later kernels may read its inputs early.
 extern "C" __global__ void resolve_tokens(const __grid_constant__ ResolveParams p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < p.tokens) p.out[i] = p.token(i);
 }
@@ -20,7 +20,7 @@ struct UpdatePagesParams {
 };
 
 extern "C" __global__ void update_pages(const __grid_constant__ UpdatePagesParams p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < p.count) p.table[static_cast<size_t>(p.rows[i]) * p.stride + p.columns[i]] = p.pages[i];
 }
@@ -36,15 +36,15 @@ struct CountParams {
 };
 
 extern "C" __global__ void clear_counts(const __grid_constant__ CountParams p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     uint16_t* row = p.counts + static_cast<size_t>(p.clear[blockIdx.x]) * p.vocabulary;
     for (uint32_t i = threadIdx.x; i < p.vocabulary; i += blockDim.x) row[i] = 0;
 }
 
-// A thread a token. A row may produce one token many times: lanes that count the same speak with one voice, no count is lost,
-// and in which order they come does not show.
+// One thread per token. A row may produce one token many times: lanes with the same one are aggregated, then added by one
+// atomic compare-and-swap; the result does not depend on the order.
 extern "C" __global__ void count_tokens(const __grid_constant__ CountParams p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     const bool counts = i < p.count;
     const unsigned long long place = counts ? static_cast<unsigned long long>(p.rows[i]) * p.vocabulary + p.tokens[i] : ~0ull;
@@ -65,15 +65,15 @@ struct GatherParams {
     uint32_t x_stride;
     uint32_t out_stride;
     uint32_t width;
-    uint32_t pieces;
+    uint32_t vectors;
 };
 
-// One block a row. Serves the embedding too: its table is a matrix like any other.
+// One block per row. Serves the embedding too: its table is a matrix like any other.
 extern "C" __global__ void __launch_bounds__(256) gather_rows(const __grid_constant__ GatherParams p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const bf16* from = p.x + static_cast<size_t>(p.indices[blockIdx.x]) * p.x_stride;
     bf16* to = p.out + static_cast<size_t>(blockIdx.x) * p.out_stride;
-    if (p.pieces) {
+    if (p.vectors) {
         for (uint32_t i = threadIdx.x * 8; i < p.width; i += blockDim.x * 8) store8(to + i, load8(from + i));
     } else {
         for (uint32_t i = threadIdx.x; i < p.width; i += blockDim.x) to[i] = from[i];

@@ -1,4 +1,4 @@
-// Weights that nobody trained: small random numbers, equal for equal seeds.
+// Random weights for benchmarks: small numbers, equal for equal seeds.
 #include "common/bf16.cuh"
 #include "common/order.cuh"
 
@@ -15,9 +15,9 @@ __device__ __forceinline__ uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-// Successors may read weights before they wait, so they are not let in early. Four numbers from one draw, between -0.05 and 0.05.
+// Dependents may read weights before they wait, so they are not launched early. Four numbers per draw, between -0.05 and 0.05.
 extern "C" __global__ void __launch_bounds__(256) invent_weight(const __grid_constant__ InventParams p) {
-    wait_for_predecessor();
+    wait_on_dependent_grids();
     const uint64_t threads = static_cast<uint64_t>(gridDim.x) * blockDim.x;
     const uint64_t first = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     for (uint64_t group = first; group * 4 < p.count; group += threads) {

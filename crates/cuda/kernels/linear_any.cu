@@ -1,4 +1,4 @@
-// Products of any shape and alignment.
+// GEMM of any shape and alignment.
 #include "common/bf16.cuh"
 #include "common/order.cuh"
 #include "common/reduce.cuh"
@@ -15,9 +15,9 @@ struct AnyParams {
     uint32_t wide;
 };
 
-// One warp a number.
+// One warp per result.
 extern "C" __global__ void __launch_bounds__(256) linear_any(const __grid_constant__ AnyParams p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const uint32_t output = blockIdx.y * 8 + threadIdx.x / 32;
     if (output >= p.outputs) return;
     const bf16* x = p.x + static_cast<size_t>(blockIdx.x) * p.x_stride;

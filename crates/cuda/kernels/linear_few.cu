@@ -1,30 +1,30 @@
-// Products with up to eight rows: out = x · weightᵀ + bias, every weight read once, at the speed of memory.
+// GEMM of up to eight rows: out = x · weightᵀ + bias, every weight read once, at memory bandwidth.
 //
-// A block takes some groups of sixteen outputs with all their inputs, so that no sums are shared between blocks. Warps
-// share the inputs of a stage; their sums meet in shared memory at the end of a tile. It takes most of a multiprocessor:
-// half of one would let the next product fetch its first stages meanwhile, but too few bytes would be on their way.
+// A block takes groups of sixteen outputs with all of K, so no sums cross blocks. Warps split K within a stage and reduce in
+// shared memory. A block takes most of an SM: with half of one the next GEMM could load its first stages meanwhile, but too
+// few bytes would be in flight.
 #include "common/barrier.cuh"
 #include "common/mma.cuh"
 #include "common/order.cuh"
-#include "common/ring_place.cuh"
+#include "common/pipeline_state.cuh"
 #include "common/room.cuh"
-#include "linear/factors.cuh"
-#include "linear/rows.cuh"
+#include "linear/norm_factors.cuh"
+#include "linear/row_epilogue.cuh"
 
 constexpr int kTokens = 8;
 constexpr int kWarps = 8;
 constexpr int kSlice = 64;
 constexpr int kThreads = 32 * (kWarps + 2);
 
-// Factors of late norms; there when the barrier has opened.
+// Norm factors (deferred RMS scale).
 struct Factors {
-    Barrier found;
+    Barrier ready;
     float values[kTokens];
 
-    __device__ __forceinline__ void wait() { found.wait(0); }
+    __device__ __forceinline__ void wait() { ready.wait(0); }
 };
 
-template <int kGroups, Ending kEnding>
+template <int kGroups, Epilogue kEpilogue>
 struct Few {
     // Slices of 64 inputs in a stage: about 20 kB.
     static constexpr int kSlices = kGroups >= 8 ? 1 : kGroups >= 4 ? 2 : kGroups >= 2 ? 4 : 8;
@@ -39,9 +39,9 @@ struct Few {
     static constexpr int kWeightBytes = kSlices * kWeightSlice;
     static constexpr int kBytes = kWeightBytes + kSlices * kRowSlice;
 
-    using Rows = RowEnding<kGroups * 16, kTokens, 32 * kWarps, kEnding>;
+    using Rows = RowEpilogue<kGroups * 16, kTokens, 32 * kWarps, kEpilogue>;
 
-    // Rows of sums have a gap between them, so that they begin in different banks.
+    // Rows of sums are padded so that they begin in different banks.
     static constexpr uint32_t kRow = kGroups * 16 + 4;
 
     struct Rest {
@@ -55,18 +55,18 @@ struct Few {
     static_assert(kStages >= 2, "fits");
 
     static __device__ void fetch_weights(const LinearParams& p, uint8_t* to, Barrier* full, uint32_t tile, uint32_t stage) {
-        full->expect(kBytes);
-        const ReadOnce once;
-        if constexpr (kEnding == Ending::kGated) {
-            // Eight gates, their eight factors, and so on.
-            once.copy_box(to, &p.weight, full, 0, 0, 0, tile * kGroups, stage * kSlices);
+        full->arrive_and_expect_tx(kBytes);
+        const EvictFirst evict_first;
+        if constexpr (kEpilogue == Epilogue::kGated) {
+            // Eight gates, their eight up rows, and so on.
+            evict_first.tma_load(to, &p.weight, full, 0, 0, 0, tile * kGroups, stage * kSlices);
         } else {
-            once.copy_box(to, &p.weight, full, 0, tile * kGroups * 16, stage * kSlices);
+            evict_first.tma_load(to, &p.weight, full, 0, tile * kGroups * 16, stage * kSlices);
         }
     }
 
     static __device__ void fetch_rows(const LinearParams& p, uint8_t* to, Barrier* full, uint32_t stage) {
-        copy_box(to + kWeightBytes, &p.x, full, 0, 0, stage * kSlices);
+        tma_load(to + kWeightBytes, &p.x, full, 0, 0, stage * kSlices);
     }
 
     // The tiles of a block, stage by stage.
@@ -81,63 +81,63 @@ struct Few {
         }
     };
 
-    // One thread of a warp keeps the ring full.
+    // One thread keeps the ring full.
     static __device__ void produce(const LinearParams& p, uint8_t* ring, Rest* rest, uint32_t tiles) {
         const bool leads = threadIdx.x % 32 == 0;
         const uint32_t count = (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x * p.stages;
         const uint32_t early = min(count, static_cast<uint32_t>(kStages));
         Course course, again;
         if (leads) {
-            expect_map(&p.weight);
-            expect_map(&p.x);
+            prefetch_tensormap(&p.weight);
+            prefetch_tensormap(&p.x);
 #pragma unroll 1
             for (uint32_t i = 0; i < early; ++i, course.advance(p.stages)) {
                 fetch_weights(p, ring + i * kBytes, &rest->full[i], course.tile, course.stage);
             }
-            if (early == count) let_successor_begin();
+            if (early == count) launch_dependent_grids();
         }
         __syncwarp();
-        wait_for_predecessor();
+        wait_on_dependent_grids();
         if (!leads) return;
 #pragma unroll 1
         for (uint32_t i = 0; i < early; ++i, again.advance(p.stages)) {
             fetch_rows(p, ring + i * kBytes, &rest->full[i], again.stage);
         }
-        RingPlace<kStages> place;
+        FixedPipelineState<kStages> place;
 #pragma unroll 1
         for (uint32_t i = early; i < count; ++i, place.advance(), course.advance(p.stages)) {
-            rest->empty[place.stage].wait(place.parity);
-            fetch_weights(p, ring + place.stage * kBytes, &rest->full[place.stage], course.tile, course.stage);
-            fetch_rows(p, ring + place.stage * kBytes, &rest->full[place.stage], course.stage);
+            rest->empty[place.index].wait(place.parity);
+            fetch_weights(p, ring + place.index * kBytes, &rest->full[place.index], course.tile, course.stage);
+            fetch_rows(p, ring + place.index * kBytes, &rest->full[place.index], course.stage);
         }
-        // What the next product fetches early fills the gap between this one's last stage and its own first results;
-        // begun sooner, it would only take turns with this one.
-        let_successor_begin();
+        // The next GEMM's early loads fill the gap between this one's last stage and its own first results; launched sooner, they
+        // would only compete with this one's.
+        launch_dependent_grids();
     }
 
-    // Adds this warp's inputs of a stage.
+    // This warp's share of a stage.
     static __device__ __forceinline__ void multiply(uint32_t stage, float (&sums)[kMine][4]) {
         const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = warp / kShares;
         const uint32_t row = lane % 16, side = lane / 16;
 #pragma unroll
         for (int i = 0; i < kSteps / kShares; ++i) {
-            const uint32_t step = warp % kShares + i * kShares, slice = step / 4, piece = step % 4 * 2;
+            const uint32_t step = warp % kShares + i * kShares, slice = step / 4, vector = step % 4 * 2;
             const uint32_t rows = stage + kWeightBytes + slice * kRowSlice;
             uint32_t x[2];
-            load_matrices(x, rows + lane % 8 * 128 + ((piece + lane / 8 % 2) ^ lane % 8) * 16);
-            const uint32_t weights = stage + slice * kWeightSlice + row * 128 + ((piece + side) ^ row % 8) * 16;
+            ldmatrix(x, rows + lane % 8 * 128 + ((vector + lane / 8 % 2) ^ lane % 8) * 16);
+            const uint32_t weights = stage + slice * kWeightSlice + row * 128 + ((vector + side) ^ row % 8) * 16;
 #pragma unroll
             for (int j = 0; j < kMine; ++j) {
                 const uint32_t group = part + j * kParts;
                 if (kGroups % kParts != 0 && group >= kGroups) break;
                 uint32_t a[4];
-                load_matrices(a, weights + group * 16 * 128);
-                multiply_bf16(sums[j], a, x[0], x[1]);
+                ldmatrix(a, weights + group * 16 * 128);
+                mma_bf16(sums[j], a, x[0], x[1]);
             }
         }
     }
 
-    // What warps have of the same outputs.
+    // Partial sums of the warps with the same outputs.
     struct WarpSums {
         static constexpr uint32_t row_floats = kRow;
         const float* sums;
@@ -174,28 +174,28 @@ struct Few {
     static __device__ void consume(const LinearParams& p, uint8_t* ring, Rest* rest, uint32_t tiles) {
         const uint32_t base = shared_address(ring);
         const WarpSums warp_sums{&rest->sums[0][0][0]};
-        const bool late = kEnding != Ending::kOnward && p.squares;
-        RingPlace<kStages> place;
-        typename Rows::Ahead ahead;
+        const bool late = kEpilogue != Epilogue::kAddNorm && p.squares;
+        FixedPipelineState<kStages> place;
+        typename Rows::Prefetched prefetched;
 #pragma unroll 1
         for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const Rows rows(p, tile * (kGroups * 16));
-            rows.prepare(ahead);
-            if (tile == blockIdx.x) wait_for_predecessor();
-            if constexpr (kEnding == Ending::kOnward) rows.load_residuals(warp_sums, Rows::first_number(), ahead);
+            rows.prepare(prefetched);
+            if (tile == blockIdx.x) wait_on_dependent_grids();
+            if constexpr (kEpilogue == Epilogue::kAddNorm) rows.load_residuals(warp_sums, Rows::first_number(), prefetched);
             float sums[kMine][4] = {};
 #pragma unroll 1
             for (uint32_t stage = 0; stage < p.stages; ++stage, place.advance()) {
-                rest->full[place.stage].wait(place.parity);
-                multiply(base + place.stage * kBytes, sums);
+                rest->full[place.index].wait(place.parity);
+                multiply(base + place.index * kBytes, sums);
                 __syncwarp();
-                if (threadIdx.x % 32 == 0) rest->empty[place.stage].arrive();
+                if (threadIdx.x % 32 == 0) rest->empty[place.index].arrive();
             }
             leave(rest, sums);
-            meet(1, 32 * kWarps);
+            named_barrier_sync(1, 32 * kWarps);
             if (late) rest->factors.wait();
-            rows.run(warp_sums, late ? rest->factors.values : nullptr, ahead);
-            meet(1, 32 * kWarps);
+            rows.run(warp_sums, late ? rest->factors.values : nullptr, prefetched);
+            named_barrier_sync(1, 32 * kWarps);
         }
     }
 
@@ -208,7 +208,7 @@ struct Few {
                 rest->full[i].init(1);
                 rest->empty[i].init(kWarps);
             }
-            rest->factors.found.init(kFinders);
+            rest->factors.ready.init(kFactorLanes);
             publish_barriers();
         }
         __syncthreads();
@@ -218,24 +218,24 @@ struct Few {
         } else if (threadIdx.x < 32 * (kWarps + 1)) {
             produce(p, shared, rest, tiles);
         } else {
-            wait_for_predecessor();
-            if (kEnding != Ending::kOnward && p.squares) {
-                find_factors<1>(p, rest->factors.values, 0, 0, 1);
-                tell_found(rest->factors.found);
+            wait_on_dependent_grids();
+            if (kEpilogue != Epilogue::kAddNorm && p.squares) {
+                compute_factors<1>(p, rest->factors.values, 0, 0, 1);
+                arrive_factors_ready(rest->factors.ready);
             }
         }
     }
 };
 
-#define LINEAR_FEW(groups, name, ending)                                                                               \
+#define LINEAR_FEW(groups, name, epilogue)                                                                               \
     extern "C" __global__ void __launch_bounds__(kThreads) name##_few_##groups(const __grid_constant__ LinearParams p) { \
-        Few<groups, Ending::ending>::run(p);                                                                           \
+        Few<groups, Epilogue::epilogue>::run(p);                                                                           \
     }
 
 #define LINEAR_FEWS(groups)                      \
-    LINEAR_FEW(groups, linear_stream, kResults)  \
+    LINEAR_FEW(groups, linear_stream, kStore)  \
     LINEAR_FEW(groups, linear_gated, kGated)     \
-    LINEAR_FEW(groups, linear_onward, kOnward)
+    LINEAR_FEW(groups, linear_add_norm, kAddNorm)
 
 LINEAR_FEWS(1)
 LINEAR_FEWS(2)

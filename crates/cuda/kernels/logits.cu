@@ -1,4 +1,4 @@
-// Changes of logits before sampling: single additions, and penalties for tokens that were produced.
+// Logit edits before sampling: single additions, and penalties for tokens that were produced.
 #include "common/bf16.cuh"
 #include "common/order.cuh"
 #include "common/sample_params.cuh"
@@ -13,7 +13,7 @@ struct EditParams {
 };
 
 extern "C" __global__ void edit_logits(const __grid_constant__ EditParams p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < p.count) atomicAdd(p.logits + static_cast<size_t>(p.rows[i]) * p.stride + p.tokens[i], p.values[i]);
 }
@@ -28,7 +28,7 @@ struct PenaliseParams {
 };
 
 extern "C" __global__ void penalise(const __grid_constant__ PenaliseParams p) {
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const SampleParams params = p.params[blockIdx.x];
     if (params.frequency == 0.0f && params.presence == 0.0f && params.repetition == 1.0f) return;
     const uint32_t token = blockIdx.y * blockDim.x + threadIdx.x;

@@ -1,7 +1,7 @@
-// Opens a captured step: its tokens, their embeddings, the first norm, and the plan of attention, which needs none of them.
+// Opens a captured step: tokens, embeddings, the first norm, and the attention plan, which needs none of them.
 //
-// Launched when everything before it has ended. Plans are read early: it lets nobody begin before it has ended itself, unless
-// that one keeps those behind it waiting.
+// Launched after everything before it has ended. Plans are read early: it launches dependents only at its end, unless the next
+// kernel delays its own.
 #include "attend/stream_plan.cuh"
 #include "common/bf16.cuh"
 #include "common/number.cuh"
@@ -10,7 +10,7 @@
 #include "common/resolve.cuh"
 
 struct OpenParams {
-    // Nobody is planned for where no attention of the step asked for it.
+    // No plan where no attention of the step needs one.
     PlanParams plan;
     ResolveParams tokens;
     const bf16* table;
@@ -22,30 +22,30 @@ struct OpenParams {
     uint32_t out_stride;
     uint32_t width;
     uint32_t wide_norm;
-    // Blocks that plan; those behind them take a token each.
+    // Blocks that plan; later blocks take a token each.
     uint32_t planning;
-    // The next one may begin.
+    // Launch dependents early.
     uint32_t early;
     float eps;
 };
 
-// Pieces of eight elements that a thread has at most.
-constexpr int kPieces = 4;
+// Most 16-byte vectors of a thread.
+constexpr int kVectors = 4;
 
-// A token's row: the same sums in the same order as those of `rms_norm_short`, whose threads have a piece each.
+// A token's row; same sums in the same order as `rms_norm_short`, whose threads have one vector each.
 __device__ __forceinline__ void open_row(const OpenParams& p, uint32_t row, float (&sums)[32]) {
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    float weights[kPieces][8], values[kPieces][8];
-    // On their way while the token is found.
+    float weights[kVectors][8], values[kVectors][8];
+    // Loaded while the token is found.
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
+    for (int i = 0; i < kVectors; ++i) {
         const uint32_t at = (threadIdx.x + i * kPlanThreads) * 8;
         if (at < p.width) numbers(p.norm, p.wide_norm, at, weights[i]);
     }
     const uint32_t token = p.tokens.token(row);
     if (threadIdx.x == 0) p.tokens.out[row] = token;
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
+    for (int i = 0; i < kVectors; ++i) {
         const uint32_t at = (threadIdx.x + i * kPlanThreads) * 8;
         float squares = 0.0f;
         if (at < p.width) {
@@ -61,7 +61,7 @@ __device__ __forceinline__ void open_row(const OpenParams& p, uint32_t row, floa
     __syncthreads();
     const float factor = rsqrtf(warp_sum(sums[lane]) / p.width + p.eps);
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
+    for (int i = 0; i < kVectors; ++i) {
         const uint32_t at = (threadIdx.x + i * kPlanThreads) * 8;
         if (at >= p.width) break;
 #pragma unroll
@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(kPlanThreads) open_step(const __gri
         WorkBefore before;
         float sums[32];
     } shared;
-    if (p.early) let_successor_begin();
+    if (p.early) launch_dependent_grids();
     if (blockIdx.x < p.planning) {
         plan_workers(p.plan, blockIdx.x, shared.before, [] {});
     } else {

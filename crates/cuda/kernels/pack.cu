@@ -1,7 +1,7 @@
-// Rows rounded to eight-bit floats, as products of many rows take them: as they are, gated, or behind a norm.
+// Quantises rows to e4m3 for GEMMs of many rows: plain, gated, or normalised.
 //
-// A block takes a row, or two, and a thread eight columns at a time; all of them stay in registers, so that memory is read
-// once. A scale makes the largest number that it covers the largest code.
+// A block takes a row, or two; a thread takes eight columns at a time and keeps them in registers, so memory is read once. A
+// scale maps the largest number that it covers to the largest code.
 #include "common/activate.cuh"
 #include "common/float8.cuh"
 #include "common/hopper.cuh"
@@ -10,23 +10,23 @@
 #include "common/reduce.cuh"
 
 struct PackParams {
-    // Rows; gates and their factors side by side where they are gated.
+    // Rows; where gated, gates and up values side by side.
     const bf16* x;
     uint32_t* codes;
     float* scales;
-    // Where rows are normalised: what they are added to, and one factor a column.
+    // Where normalised: the residual, and the norm's weight.
     bf16* residual;
     const void* norm;
-    // What x lacks where it is sums of codes: a scale a row, and one a column.
+    // Where x is a GEMM of codes that is not scaled yet: a scale per row, and one per column.
     const float* row_scales;
     const float* column_scales;
     uint32_t x_stride;
     uint32_t residual_stride;
     uint32_t rows;
     uint32_t width;
-    // Of a row of codes, which is padded to whole segments.
+    // Words of a row of codes, which is padded to whole segments.
     uint32_t words;
-    // Rows of a column of scales when there is one a segment; zero: one a row.
+    // Rows of a column of scales where there is one per segment; zero: one scale per row.
     uint32_t scale_stride;
     uint32_t wide_norm;
     uint32_t gelu;
@@ -35,12 +35,12 @@ struct PackParams {
 
 enum class Source { kRows, kGates, kNorm };
 
-// What is smaller becomes zero: its inverse might be infinite.
+// Smaller maxima become zero: their inverse might be infinite.
 constexpr float kSmallest = 0x1p-100f;
 
-// Eight columns of a row, as they come from memory.
+// Eight columns of a row.
 template <Source kSource>
-struct Piece {
+struct Vector {
     Bf16x8 x, other;
 
     __device__ __forceinline__ void load(const PackParams& p, size_t row, uint32_t at) {
@@ -51,7 +51,7 @@ struct Piece {
     }
 };
 
-// What belongs to eight columns of every row.
+// Factors of eight columns, the same for every row.
 template <Source kSource, bool kAhead>
 struct Factors {
     float scales[8], other[8];
@@ -63,13 +63,13 @@ struct Factors {
         if constexpr (kSource == Source::kGates && kAhead) numbers(p.column_scales, true, p.width + at, other);
     }
 
-    // Numbers to be packed; gives the sum of squares of those that a norm is of.
-    __device__ __forceinline__ float apply(const PackParams& p, const Piece<kSource>& piece, size_t row, uint32_t at,
+    // The numbers to be packed; returns their sum of squares where they are normalised.
+    __device__ __forceinline__ float apply(const PackParams& p, const Vector<kSource>& vector, size_t row, uint32_t at,
                                            float row_scale, float (&values)[8]) {
-        unpack8(piece.x, values);
+        unpack8(vector.x, values);
         if constexpr (kSource == Source::kRows) return 0.0f;
         float others[8], squares = 0.0f;
-        unpack8(piece.other, others);
+        unpack8(vector.other, others);
         if (p.column_scales) {
 #pragma unroll
             for (int j = 0; j < 8; ++j) values[j] *= row_scale * scales[j];
@@ -100,14 +100,14 @@ __device__ __forceinline__ float largest_of(const float (&values)[8]) {
     return largest;
 }
 
-// The largest of the sixteen threads that hold a segment.
+// The maximum over the sixteen threads that hold a segment.
 __device__ __forceinline__ float segment_max(float value) {
 #pragma unroll
     for (int offset = 8; offset > 0; offset /= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
     return value;
 }
 
-// Eight columns of each of two neighbours as two words of each, ordered as common/float8.cuh says.
+// Eight columns of each of two neighbouring threads as two words of each, in the order of common/float8.cuh.
 __device__ __forceinline__ uint2 words_of(const float (&values)[8], float factor) {
     const auto two = [&](int j) -> uint32_t {
         const float2 pair = make_float2(values[j] * factor, values[j + 1] * factor);
@@ -120,7 +120,7 @@ __device__ __forceinline__ uint2 words_of(const float (&values)[8], float factor
     return make_uint2(__byte_perm(near, far, 0x5140), __byte_perm(near, far, 0x7362));
 }
 
-// The sum and the largest of the block's numbers, in every thread.
+// The block's sum and maximum, in every thread.
 __device__ __forceinline__ float2 over_block(float sum, float largest, float2 (&parts)[32]) {
     const uint32_t lane = threadIdx.x % 32;
     sum = warp_sum(sum);
@@ -131,69 +131,69 @@ __device__ __forceinline__ float2 over_block(float sum, float largest, float2 (&
     return make_float2(warp_sum(part.x), warp_max(part.y));
 }
 
-// Codes of a row and its scales; `largest` is that of the whole row where it has one scale. Scales take a factor besides.
-template <int kPieces>
-__device__ __forceinline__ void write(const PackParams& p, size_t row, const float (&values)[kPieces][8], float largest,
+// Writes codes and scales of a row. `largest`: the row's maximum where it has one scale. `factor` multiplies the scales.
+template <int kVectors>
+__device__ __forceinline__ void write(const PackParams& p, size_t row, const float (&values)[kVectors][8], float largest,
                                       float factor) {
     const auto scale = [&](float most) { return most >= kSmallest ? most * factor / kLargestFloat8 : 1.0f; };
     if (p.scale_stride == 0 && threadIdx.x == 0) p.scales[row] = scale(largest);
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-        const uint32_t piece = threadIdx.x + i * blockDim.x;
+    for (int i = 0; i < kVectors; ++i) {
+        const uint32_t vector = threadIdx.x + i * blockDim.x;
         const float most = p.scale_stride == 0 ? largest : segment_max(largest_of(values[i]));
         const uint2 words = words_of(values[i], most >= kSmallest ? kLargestFloat8 / most : 1.0f);
-        if (2 * piece >= p.words) continue;
-        if (p.scale_stride != 0 && piece % 16 == 0) {
-            p.scales[static_cast<size_t>(piece / 16) * p.scale_stride + row] = scale(most);
+        if (2 * vector >= p.words) continue;
+        if (p.scale_stride != 0 && vector % 16 == 0) {
+            p.scales[static_cast<size_t>(vector / 16) * p.scale_stride + row] = scale(most);
         }
-        uint32_t* codes = p.codes + row * p.words + piece / 16 * kSegmentWords + piece % 2 * 16 + piece % 16 / 2;
+        uint32_t* codes = p.codes + row * p.words + vector / 16 * kSegmentWords + vector % 2 * 16 + vector % 16 / 2;
         codes[0] = words.x;
         codes[8] = words.y;
     }
 }
 
-template <Source kSource, int kPieces, int kRows>
+template <Source kSource, int kVectors, int kRows>
 __device__ __forceinline__ void pack(const PackParams& p) {
     constexpr bool kNorm = kSource == Source::kNorm;
     static_assert(!kNorm || kRows == 1, "sums are written as they are made");
     __shared__ float2 parts[kRows][32];
     const uint32_t first = blockIdx.x * kRows;
     const auto at = [&](int i) { return 8 * (threadIdx.x + i * blockDim.x); };
-    // Rows of four pieces leave no registers for pieces that wait.
-    constexpr bool kAhead = kPieces <= 2 || kSource == Source::kRows;
-    Piece<kSource> pieces[kRows][kPieces];
+    // Rows of four vectors leave no registers to load ahead.
+    constexpr bool kAhead = kVectors <= 2 || kSource == Source::kRows;
+    Vector<kSource> vectors[kRows][kVectors];
     Factors<kSource, kAhead> factors;
-    let_successor_begin();
-    // What belongs to columns is there before the predecessor has ended.
+    launch_dependent_grids();
+    // Column factors may be read before the predecessor has ended.
     if (at(0) < p.width) factors.load(p, at(0));
-    wait_for_predecessor();
-    float row_scales[kRows], values[kRows][kPieces][8], squares[kRows] = {}, largest[kRows] = {};
+    wait_on_dependent_grids();
+    float row_scales[kRows], values[kRows][kVectors][8], squares[kRows] = {}, largest[kRows] = {};
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-        // Where rows are odd the last one comes twice, and is written once.
+        // With an odd number of rows the last one is read twice and written once.
         const uint32_t row = min(first + r, p.rows - 1);
         row_scales[r] = p.row_scales ? p.row_scales[row] : 1.0f;
 #pragma unroll
-        for (int i = 0; i < kPieces; ++i) {
-            if (kAhead && at(i) < p.width) pieces[r][i].load(p, row, at(i));
+        for (int i = 0; i < kVectors; ++i) {
+            if (kAhead && at(i) < p.width) vectors[r][i].load(p, row, at(i));
         }
     }
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
+    for (int i = 0; i < kVectors; ++i) {
         if (i > 0 && at(i) < p.width) factors.load(p, at(i));
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
 #pragma unroll
             for (int j = 0; j < 8; ++j) values[r][i][j] = 0.0f;
             if (at(i) >= p.width) continue;
-            if (!kAhead) pieces[r][i].load(p, min(first + r, p.rows - 1), at(i));
-            squares[r] += factors.apply(p, pieces[r][i], first + r, at(i), row_scales[r], values[r][i]);
+            if (!kAhead) vectors[r][i].load(p, min(first + r, p.rows - 1), at(i));
+            squares[r] += factors.apply(p, vectors[r][i], first + r, at(i), row_scales[r], values[r][i]);
             largest[r] = fmaxf(largest[r], largest_of(values[r][i]));
         }
     }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-        // A norm's own factor is a matter of scales: codes are the same without.
+        // The norm factor goes into the scales; codes are the same without it.
         float factor = 1.0f;
         if (kNorm || p.scale_stride == 0) {
             const float2 all = over_block(squares[r], largest[r], parts[r]);
@@ -204,11 +204,11 @@ __device__ __forceinline__ void pack(const PackParams& p) {
     }
 }
 
-// As many registers as let blocks of usual models be on a multiprocessor by twos (512 threads, a norm) or alone (768, two
-// rows of gates, which share what belongs to columns). Blocks of `pieces` 2 have at most 768 threads, others 1024.
-#define PACK(name, source, pieces, rows, registers) \
-    extern "C" __global__ void __maxnreg__(registers) name##_##pieces(const __grid_constant__ PackParams p) { \
-        pack<source, pieces, rows>(p);                                                                        \
+// Register limits: two blocks per SM for usual models (512 threads, norm), one for 768 threads (two gated rows, which share
+// column factors). Blocks with `vectors` 2 have at most 768 threads, others 1024.
+#define PACK(name, source, vectors, rows, registers) \
+    extern "C" __global__ void __maxnreg__(registers) name##_##vectors(const __grid_constant__ PackParams p) { \
+        pack<source, vectors, rows>(p);                                                                        \
     }
 
 PACK(pack_rows, Source::kRows, 1, 1, 40)

@@ -1,8 +1,7 @@
-// Normalises query and key heads if asked, rotates them by position, and stores keys and values into pages.
+// Normalises query and key heads if asked, rotates them by position (RoPE), and stores keys and values into pages.
 //
-// Where heads are made of 16-byte pieces, a warp takes some heads of one token at once, and where there are many tokens
-// four times as many, one after the other; other heads take a warp each. Query heads are rotated in place; key and value
-// heads go to the cache as well.
+// Where heads are 16-byte aligned, a warp takes several heads of one token at once, and with many tokens four times as many, one
+// after the other; other heads take a warp each. Query heads are rotated in place; key and value heads go to the cache too.
 #include "common/bf16.cuh"
 #include "common/fresh.cuh"
 #include "common/number.cuh"
@@ -23,20 +22,20 @@ struct RopeParams {
     uint32_t fp8;
     // Heads of 64, 128 or 256 elements, rotated whole, that begin at multiples of 16 bytes.
     uint32_t even;
-    // Turns of a warp that takes whole pieces: one or four.
+    // Iterations of a warp that takes whole vectors: one or four.
     uint32_t turns;
 };
 
 constexpr int kWarps = 8;
 constexpr int kWidest = 256;
-constexpr int kTurns = 4;
+constexpr int kUnroll = 4;
 
 enum Kind : uint32_t { kQuery, kKey, kValue, kNone };
 
 // One head of one token: queries come first, then keys, then values.
 struct Place {
     Kind kind;
-    // Counted among those of its kind.
+    // Number among those of its kind.
     uint32_t head;
     bf16* from;
 
@@ -71,7 +70,7 @@ struct OddHead {
     float* line;
     uint32_t dim;
 
-    // Calls something with every element of this lane. Rolled up: such heads are rare.
+    // Calls `each` for every element of this lane. Rolled up: such heads are rare.
     template <typename Each>
     __device__ __forceinline__ static void each_below(uint32_t end, Each each) {
 #pragma unroll 1
@@ -163,19 +162,19 @@ struct PairedHead {
         *reinterpret_cast<uint2*>(to) = make_uint2(narrow[0].__x, narrow[1].__x);
     }
 
-    // Some heads of one token: all are read before the first is written, and then wait in line.
+    // Several heads of one token: all are read before the first is written.
     __device__ __forceinline__ static void run(const RopeParams& p) {
         // Sizes are powers of two: no division but one.
         const uint32_t half = p.head_dim / 2, lane_bits = 31 - __clz(p.head_dim / 16), at_once = 32u >> lane_bits;
-        const uint32_t each_bits = 5 - lane_bits + (p.turns == kTurns ? 2 : 0);
+        const uint32_t each_bits = 5 - lane_bits + (p.turns == kUnroll ? 2 : 0);
         const uint32_t heads = p.query_heads + 2 * p.kv_heads, parts = (heads + (1u << each_bits) - 1) >> each_bits;
         const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32, token = warp / parts;
         if (token >= p.tokens) return;
         const uint32_t first = (threadIdx.x & ((1u << lane_bits) - 1)) * 8;
         uint32_t number = ((warp - token * parts) << each_bits) + (threadIdx.x % 32 >> lane_bits);
-        Bf16x8 packed[kTurns][2];
+        Bf16x8 packed[kUnroll][2];
 #pragma unroll
-        for (int turn = 0; turn < kTurns; ++turn) {
+        for (int turn = 0; turn < kUnroll; ++turn) {
             if (turn >= p.turns) break;
             const Place place(p, token, number + turn * at_once);
             if (place.kind == kNone) continue;
@@ -196,7 +195,7 @@ struct PairedHead {
             unpack8(packed[0][0], head.low);
             unpack8(packed[0][1], head.high);
 #pragma unroll
-            for (int i = 1; i < kTurns; ++i) packed[i - 1][0] = packed[i][0], packed[i - 1][1] = packed[i][1];
+            for (int i = 1; i < kUnroll; ++i) packed[i - 1][0] = packed[i][0], packed[i - 1][1] = packed[i][1];
             head.normalise(place.norm(p), place.eps(p), p.fresh.wide_norms, p.head_dim, first);
             if (place.turns(p)) head.rotate(cosines, sines);
             const Bf16x8 low = pack8(head.low), high = pack8(head.high);
@@ -221,7 +220,7 @@ struct PairedHead {
 
 extern "C" __global__ void __launch_bounds__(32 * kWarps) rope_store_kv(const __grid_constant__ RopeParams p) {
     __shared__ float lines[kWarps][kWidest];
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     if (p.even) {
         PairedHead::run(p);
     } else {

@@ -1,7 +1,7 @@
-// Draws one token a row: the largest logit, or the largest of logit / temperature + Gumbel noise among the tokens kept.
+// Draws one token per row: the largest logit, or the largest of logit / temperature + Gumbel noise among the tokens kept.
 //
-// Rows are shared by several blocks when there are few rows; the last one to end compares what the others found. Of rows
-// that cut, blocks list the likely tokens, and the last one cuts; it goes over the row again where they are not enough.
+// With few rows several blocks share a row; the last one to end compares their results. With top-k, top-p or min-p, blocks list
+// likely tokens and the last one cuts; it reads the row again where the lists are not enough.
 #include "common/bf16.cuh"
 #include "common/order.cuh"
 #include "sample/candidates.cuh"
@@ -14,10 +14,10 @@ struct SampleLaunch {
     const uint32_t* table_rows;
     uint32_t* out;
     uint32_t* last;
-    // What blocks found, [rows, shares], and how many have ended, one a row.
+    // Results of blocks, [rows, shares], and how many have ended, one counter per row.
     Best* found;
     uint32_t* arrivals;
-    // What blocks saw of rows that cut, as many as a row has segments for each.
+    // Surveys of rows that cut, one per segment.
     Segment* segments;
     uint32_t stride;
     uint32_t vocabulary;
@@ -30,7 +30,7 @@ union Scratch {
     Candidates candidates;
 };
 
-// True in the block that ends last of those that share a row, which then sees what the others left behind.
+// True in the last block of a row to end, which then sees the others' results.
 __device__ bool ends_last(const SampleLaunch& p, uint32_t row, uint32_t* is_last) {
     __syncthreads();
     if (p.shares == 1) return true;
@@ -44,7 +44,7 @@ __device__ bool ends_last(const SampleLaunch& p, uint32_t row, uint32_t* is_last
     return *is_last;
 }
 
-// The best of all tokens; true in the block that knows.
+// The best of all tokens; true in the block that has it.
 __device__ bool best_of_all(const SampleLaunch& p, const Row& row, const SampleParams& params, uint32_t position,
                             uint32_t number, uint32_t share, Best* bests, uint32_t* word, Best& best) {
     best = row.temperature > 0.0f ? row.best_of_share(params.seed, position, share, p.shares)
@@ -53,7 +53,7 @@ __device__ bool best_of_all(const SampleLaunch& p, const Row& row, const SampleP
     if (p.shares == 1) return true;
     if (threadIdx.x == 0) p.found[number * p.shares + share] = best;
     if (!ends_last(p, number, word)) return false;
-    // A warp has a lane for every share.
+    // A lane per share.
     best = {-INFINITY, kAll};
     if (threadIdx.x < p.shares) {
         const float2 found = __ldcg(reinterpret_cast<const float2*>(p.found + number * p.shares + threadIdx.x));
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) sample(const __grid_const
     __shared__ __align__(16) Scratch scratch;
     __shared__ Best bests[32];
     __shared__ uint32_t warps[32];
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const uint32_t number = blockIdx.x / p.shares, share = blockIdx.x % p.shares;
     const SampleParams params = p.params[number];
     Row row{p.logits + static_cast<size_t>(number) * p.stride, p.vocabulary, fmaxf(params.temperature, 0.0f), 0.0f, 0.0f, 0.0};
@@ -126,7 +126,7 @@ struct LogProbsLaunch {
 extern "C" __global__ void __launch_bounds__(kThreads) log_probs(const __grid_constant__ LogProbsLaunch p) {
     __shared__ Best bests[32];
     __shared__ float sums[33];
-    begin_after_predecessor();
+    launch_and_wait_on_dependent_grids();
     const float temperature = p.temperatures[blockIdx.x];
     const float scale = temperature > 0.0f ? 1.0f / temperature : 1.0f;
     const float* logits = p.logits + static_cast<size_t>(blockIdx.x) * p.stride;
@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) log_probs(const __grid_co
     max = block_max(max, sums);
     for (uint32_t token = threadIdx.x; token < p.vocabulary; token += kThreads) sum += expf(__fmul_rn(logits[token], scale) - max);
     const float norm = logf(block_sum(sum, sums));
-    // Rounded before the maximum is taken off, as the maximum was: a token alone has all of the probability.
+    // Rounded before the maximum is subtracted, as the maximum was: a single token has a probability of exactly one.
     const auto log_prob = [&](float logit) { return __fmul_rn(logit, scale) - max - norm; };
     for (uint32_t i = threadIdx.x; i < p.columns; i += kThreads) {
         const size_t at = static_cast<size_t>(blockIdx.x) * p.columns + i;

@@ -1,7 +1,7 @@
-// A few words between pinned host memory and the device, by the multiprocessors themselves.
+// Copies a few words between pinned host memory and the device by the SMs.
 //
-// The copy engine takes ten times as long to be started and to be waited for, and a step can do nothing meanwhile. Kernels
-// read what is staged before they wait for their predecessors, so none is let in before all is there.
+// The copy engine takes ten times as long to start and to wait for, and a step can do nothing meanwhile. Kernels read staged
+// inputs before they wait for their predecessors, so dependents are launched only at the end.
 #include <cstdint>
 
 #include "common/order.cuh"
@@ -15,13 +15,13 @@ struct TransferParams {
 };
 
 extern "C" __global__ void __launch_bounds__(256) transfer(const __grid_constant__ TransferParams p) {
-    wait_for_predecessor();
+    wait_on_dependent_grids();
     const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
-    const uint32_t pieces = p.even ? p.words / 4 : 0;
-    for (uint32_t i = thread; i < pieces; i += threads) {
+    const uint32_t vectors = p.even ? p.words / 4 : 0;
+    for (uint32_t i = thread; i < vectors; i += threads) {
         static_cast<uint4*>(p.to)[i] = __ldcv(static_cast<const uint4*>(p.from) + i);
     }
-    for (uint32_t i = pieces * 4 + thread; i < p.words; i += threads) {
+    for (uint32_t i = vectors * 4 + thread; i < p.words; i += threads) {
         static_cast<uint32_t*>(p.to)[i] = __ldcv(static_cast<const uint32_t*>(p.from) + i);
     }
     __threadfence();

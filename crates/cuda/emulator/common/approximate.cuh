@@ -1,4 +1,4 @@
-// Exact here; results too small for a normal float are zero, as the instruction has them.
+// Exact here; results that are denormal are zero, as in the instruction.
 #pragma once
 #include <cfloat>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include "copy.cuh"
 
 struct Barrier {
-    // Arrivals of a phase, those that lack, and bytes that lack, which may come before they are announced.
+    // Arrivals of a phase, those that are missing, and missing bytes, which may come before they are expected.
     uint64_t arrivals : 11;
     int64_t lacking : 12;
     uint64_t phase : 1;
@@ -17,12 +17,12 @@ struct Barrier {
         *this = {count, static_cast<int64_t>(count), 0, kInitialised, 0};
     }
 
-    // One arrival, after which so many bytes are still to come.
-    void expect(uint32_t count) { change(1, count); }
+    // One arrival, plus bytes that the phase then waits for.
+    void arrive_and_expect_tx(uint32_t count) { change(1, count); }
 
     void arrive() { change(1, 0); }
 
-    // Bytes that a copy has brought.
+    // Completes bytes of a copy.
     void complete(uint32_t count) { change(0, -static_cast<int64_t>(count)); }
 
     void wait(uint32_t parity) const {
@@ -50,14 +50,14 @@ static_assert(sizeof(Barrier) == 8, "as on the GPU");
 inline void publish_barriers() {}
 inline void publish_shared() {}
 
-inline emulator::Reason numbered(uint32_t number) { return {"the barrier of number", number}; }
+inline emulator::Reason numbered(uint32_t number) { return {"named barrier", number}; }
 
-inline void meet(uint32_t number, uint32_t threads) {
+inline void named_barrier_sync(uint32_t number, uint32_t threads) {
     emulator::Block& block = emulator::block();
-    block.meet(block.numbered[number], threads, numbered(number), [](void**) {});
+    block.synchronise(block.numbered[number], threads, numbered(number), [](void**) {});
 }
 
-inline void announce(uint32_t number, uint32_t threads) {
-    emulator::Meeting& meeting = emulator::block().numbered[number];
-    if (emulator::block().arrive(meeting, threads, numbered(number))) ++meeting.turn;
+inline void named_barrier_arrive(uint32_t number, uint32_t threads) {
+    emulator::Rendezvous& rendezvous = emulator::block().numbered[number];
+    if (emulator::block().arrive(rendezvous, threads, numbered(number))) ++rendezvous.turn;
 }

@@ -1,11 +1,11 @@
-// Blocks of a cluster: a place in another block's shared memory is its number and the address there.
+// Thread block clusters: an address in another block's shared memory is the block's rank and the address there.
 #pragma once
 #include "barrier.cuh"
 
 inline uint32_t cluster_size() { return emulator::block().grid.cluster; }
 inline uint32_t cluster_rank() { return emulator::block().index.x % cluster_size(); }
 
-inline void greet_cluster() {
+inline void cluster_arrive() {
     emulator::Cluster& cluster = *emulator::block().cluster;
     emulator::Thread& thread = emulator::thread();
     if (thread.greeted > thread.waited) emulator::refuse("greets its cluster twice and has not waited");
@@ -15,26 +15,26 @@ inline void greet_cluster() {
     emulator::block().move();
 }
 
-inline void wait_for_cluster() {
+inline void cluster_wait() {
     emulator::Thread& thread = emulator::thread();
     if (thread.greeted == thread.waited) emulator::refuse("waits for a cluster that it has not greeted");
     const emulator::Cluster& cluster = *emulator::block().cluster;
     thread.waited = thread.greeted;
     const uint64_t turn = thread.greeted;
-    emulator::block().wait({"its cluster, turn", turn}, [&cluster, turn] { return cluster.turn >= turn; });
+    emulator::block().wait({"its cluster barrier, phase", turn}, [&cluster, turn] { return cluster.turn >= turn; });
 }
 
 constexpr uint32_t kRankShift = 24;
 
-inline uint32_t address_in(uint32_t rank, uint32_t address) { return (rank + 1) << kRankShift | address; }
+inline uint32_t map_to_rank(uint32_t rank, uint32_t address) { return (rank + 1) << kRankShift | address; }
 
-// Where a place that is named so lies.
+// The host address of a mapped address.
 inline uint8_t* there(uint32_t address, uint32_t bytes, uint32_t alignment) {
     if (address >> kRankShift == 0) emulator::refuse("means %u, which is in no other block", address);
     return emulator::at_shared_of((address >> kRankShift) - 1, address & ((1u << kRankShift) - 1), bytes, alignment);
 }
 
-inline void copy_there(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+inline void bulk_copy_to_rank(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
     if (bytes % 16 != 0) emulator::refuse("copies %u bytes to another block", bytes);
     memcpy(there(to, bytes, 16), emulator::at_shared(shared_address(from), bytes, 16), bytes);
     reinterpret_cast<Barrier*>(there(barrier, sizeof(Barrier), sizeof(Barrier)))->complete(bytes);

@@ -1,4 +1,4 @@
-// Who looks for words that others write lets them go first: a look by itself is nothing that happens.
+// Polling yields to the threads that write; a poll by itself is no progress.
 #pragma once
 #include "builtins.h"
 
@@ -13,7 +13,7 @@ inline void store_relaxed(uint64_t* to, uint64_t first, uint64_t second) {
     store_relaxed(to, first);
 }
 
-inline void expect_line(const void*) {}
+inline void prefetch_l2(const void*) {}
 
 inline void load_relaxed(uint64_t (&words)[2], const uint64_t* from) {
     if (reinterpret_cast<uintptr_t>(from) % 16 != 0) emulator::refuse("looks at two words at an odd one");
@@ -22,5 +22,5 @@ inline void load_relaxed(uint64_t (&words)[2], const uint64_t* from) {
     words[1] = from[1];
 }
 
-// Lanes are threads of their own here, and a vote would be something that happens.
-inline bool any_looks(bool looks) { return looks; }
+// Lanes are threads of their own here, and a vote would count as progress.
+inline bool any_lane(bool looks) { return looks; }

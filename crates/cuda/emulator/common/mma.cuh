@@ -1,4 +1,4 @@
-// Products of a warp as loops over its lanes: lane l has row l / 4 and columns 2 · (l % 4) of every 8×8 matrix.
+// Warp-level MMA as loops over its lanes: lane l has row l / 4 and columns 2 · (l % 4) of every 8×8 matrix.
 #pragma once
 #include "builtins.h"
 
@@ -8,7 +8,7 @@ namespace emulator {
 
 constexpr uint32_t kRowOfMatrix = 16;
 
-// Elements of an 8×8 matrix as lanes hold them, rows and columns exchanged where asked for.
+// Elements of an 8×8 matrix as lanes hold them, transposed on demand.
 struct SmallMatrix {
     uint16_t rows[8][8];
 
@@ -21,7 +21,7 @@ struct SmallMatrix {
 };
 
 template <int kCount>
-void load_matrices(uint32_t (&to)[kCount], uint32_t address, bool transposed) {
+void ldmatrix(uint32_t (&to)[kCount], uint32_t address, bool transposed) {
     struct Part {
         uint32_t address;
         uint32_t* to;
@@ -69,13 +69,13 @@ void multiply(const char* what, float (&sum)[4], const uint32_t (&a)[4], uint32_
 
 }  // namespace emulator
 
-inline void load_piece(uint32_t (&to)[4], uint32_t address) { memcpy(to, emulator::at_shared(address, 16, 16), 16); }
+inline void load_shared_vector(uint32_t (&to)[4], uint32_t address) { memcpy(to, emulator::at_shared(address, 16, 16), 16); }
 
-inline void load_matrices(uint32_t (&to)[4], uint32_t address) { emulator::load_matrices(to, address, false); }
-inline void load_matrices(uint32_t (&to)[2], uint32_t address) { emulator::load_matrices(to, address, false); }
-inline void load_matrices_transposed(uint32_t (&to)[4], uint32_t address) { emulator::load_matrices(to, address, true); }
+inline void ldmatrix(uint32_t (&to)[4], uint32_t address) { emulator::ldmatrix(to, address, false); }
+inline void ldmatrix(uint32_t (&to)[2], uint32_t address) { emulator::ldmatrix(to, address, false); }
+inline void ldmatrix_trans(uint32_t (&to)[4], uint32_t address) { emulator::ldmatrix(to, address, true); }
 
-inline uint32_t transpose_matrix(uint32_t fragment) {
+inline uint32_t movmatrix_trans(uint32_t fragment) {
     struct Part {
         uint32_t given;
         uint32_t found;
@@ -90,14 +90,14 @@ inline uint32_t transpose_matrix(uint32_t fragment) {
     return part.found;
 }
 
-inline void multiply_bf16(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+inline void mma_bf16(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     const auto widen = [](uint16_t bits) { return __uint_as_float(static_cast<uint32_t>(bits) << 16); };
-    emulator::multiply("a product of its warp", sum, a, b0, b1, widen);
+    emulator::multiply("an MMA of its warp", sum, a, b0, b1, widen);
 }
 
-inline void multiply_f16(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+inline void mma_f16(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     const auto widen = [](uint16_t bits) { return __half2float(__half(__half_raw{bits})); };
-    emulator::multiply("a product of f16 of its warp", sum, a, b0, b1, widen);
+    emulator::multiply("an f16 MMA of its warp", sum, a, b0, b1, widen);
 }
 
 inline uint32_t pack_bf16(float low, float high) {

@@ -1,7 +1,7 @@
-// Order between kernels that follow each other: the one before may end as late as somebody waits for it.
+// Programmatic dependent launch: the previous kernel may end as late as a thread waits for it.
 #pragma once
 #include "builtins.h"
 
-inline void let_successor_begin() {}
-inline void wait_for_predecessor() { emulator::block().follow(); }
-inline void begin_after_predecessor() { wait_for_predecessor(); }
+inline void launch_dependent_grids() {}
+inline void wait_on_dependent_grids() { emulator::block().follow(); }
+inline void launch_and_wait_on_dependent_grids() { wait_on_dependent_grids(); }

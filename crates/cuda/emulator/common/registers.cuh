@@ -2,7 +2,7 @@
 #pragma once
 
 template <int kCount>
-inline void give_up_registers() {}
+inline void warpgroup_reg_dealloc() {}
 
 template <int kCount>
-inline void take_registers() {}
+inline void warpgroup_reg_alloc() {}

@@ -1,5 +1,5 @@
-// The copy engine: boxes of a tensor of 16-bit elements with rows of 128 bytes, turned by 128-byte swizzling, or of words of
-// eight bytes as they lie. They land as late as they may, in any order, and until then their place is poisoned.
+// TMA: tiles of a tensor of 16-bit elements with rows of 128 bytes and the 128-byte swizzle, or of 8-byte words without swizzle.
+// They land as late as possible, in any order, and until then their destination is poisoned.
 #pragma once
 #include <initializer_list>
 #include <vector>
@@ -21,7 +21,7 @@ namespace emulator {
 
 constexpr uint32_t kTurnedRow = 128, kTurnedElement = 2, kWord = 8;
 
-// As tensor_map.rs asks the driver for one: sizes and the box's shape in elements, strides of all but the first in bytes.
+// As tensor_map.rs asks the driver for one: sizes and the tile's shape in elements, strides of all but the first in bytes.
 inline TensorMap make_map(const void* address, std::initializer_list<uint64_t> sizes, std::initializer_list<uint64_t> strides,
                           std::initializer_list<uint32_t> shape, uint32_t element = kTurnedElement) {
     TensorMap map{};
@@ -65,7 +65,7 @@ struct BoxCopy {
     }
 
 private:
-    // Where a row of the box begins; null outside of the tensor.
+    // Where a row of the tile begins; null outside of the tensor.
     const uint8_t* find(uint32_t row) const {
         const uint8_t* from = map.address;
         for (uint32_t i = 1; i < map.rank; ++i) {
@@ -80,7 +80,7 @@ private:
 
 inline void issue(void* to, const TensorMap* map, Barrier* done, std::initializer_list<int> at) {
     BoxCopy copy{*map, done, shared_offset(to), {}};
-    if (at.size() != map->rank) refuse("copies a box at %zu coordinates of %u", at.size(), map->rank);
+    if (at.size() != map->rank) refuse("copies a tile at %zu coordinates of %u", at.size(), map->rank);
     if (copy.is_turned() && copy.row_bytes() != kTurnedRow) refuse("copies rows that are not %u bytes long", kTurnedRow);
     if (copy.row_bytes() % 16 != 0) refuse("copies rows of %u bytes", copy.row_bytes());
     for (uint32_t i = 0; i + 1 < map->rank; ++i) {
@@ -94,18 +94,18 @@ inline void issue(void* to, const TensorMap* map, Barrier* done, std::initialize
 
 }  // namespace emulator
 
-inline void expect_map(const TensorMap*) {}
+inline void prefetch_tensormap(const TensorMap*) {}
 
 template <class... At>
-inline void copy_box(void* to, const TensorMap* map, Barrier* done, At... at) {
+inline void tma_load(void* to, const TensorMap* map, Barrier* done, At... at) {
     emulator::issue(to, map, done, {static_cast<int>(at)...});
 }
 
-struct ReadOnce {
-    ReadOnce() {}
+struct EvictFirst {
+    EvictFirst() {}
 
-    // Bytes as they lie.
-    void copy_bytes(void* to, const void* from, uint32_t bytes, Barrier* done) const {
+    // Contiguous bytes.
+    void bulk_load(void* to, const void* from, uint32_t bytes, Barrier* done) const {
         if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) emulator::refuse("copies %u bytes from %p", bytes, from);
         uint8_t* place = emulator::at_shared(shared_address(to), bytes, 16);
         memset(place, emulator::kPoison, bytes);
@@ -116,7 +116,7 @@ struct ReadOnce {
     }
 
     template <class... At>
-    void copy_box(void* to, const TensorMap* map, Barrier* done, At... at) const {
-        ::copy_box(to, map, done, at...);
+    void tma_load(void* to, const TensorMap* map, Barrier* done, At... at) const {
+        ::tma_load(to, map, done, at...);
     }
 };

@@ -1,37 +1,37 @@
-// Products of a warpgroup: each thread adds up its own sums, as late as it may, when it waits for them; a matrix that is
-// overwritten before is wrong then. They are done when they are for all threads of the warpgroup.
+// Warpgroup MMA: each thread computes its own sums as late as possible, when it waits for them, so operands that are
+// overwritten too early give wrong sums. Done when all threads of the warpgroup have waited.
 #pragma once
 #include "tma.cuh"
 
-// Where a matrix begins; rows are 128 bytes long and turned by 128-byte swizzling.
-inline uint64_t matrix_along(uint32_t address) {
+// Where a matrix begins; rows are 128 bytes long, with the 128-byte swizzle.
+inline uint64_t k_major_descriptor(uint32_t address) {
     if (address % 1024 != 0) emulator::refuse("multiplies a matrix at %u, no multiple of 1024", address);
     return address >> 4;
 }
 
-inline uint64_t moved(uint64_t matrix, uint32_t bytes) { return matrix + (bytes >> 4); }
+inline uint64_t advance_descriptor(uint64_t matrix, uint32_t bytes) { return matrix + (bytes >> 4); }
 
-inline void begin_products() {}
+inline void warpgroup_arrive() {}
 
-inline void commit_products() {
+inline void warpgroup_commit() {
     emulator::Thread& thread = emulator::thread();
     thread.product_groups.push_back(std::move(thread.products));
     thread.products.clear();
 }
 
 template <int kPending>
-inline void wait_products() {
+inline void warpgroup_wait() {
     auto& groups = emulator::thread().product_groups;
     for (; groups.size() > kPending; groups.pop_front()) {
         for (const auto& multiply : groups.front()) multiply();
     }
     emulator::Block& block = emulator::block();
     const uint32_t group = threadIdx.x / 128;
-    block.meet(block.warpgroups[group], 128, {"products of its warpgroup", group}, [](void**) {});
+    block.synchronise(block.warpgroups[group], 128, {"MMAs of its warpgroup", group}, [](void**) {});
 }
 
 template <int kCount>
-inline void pin(float (&)[kCount]) {}
+inline void warpgroup_fence_operand(float (&)[kCount]) {}
 
 namespace emulator {
 
@@ -74,7 +74,7 @@ void multiply_rows(float* to, const RowPart (&rows)[2], uint64_t b, bool add) {
 }  // namespace emulator
 
 template <int kWidth>
-inline void multiply_shared(float (&sums)[kWidth / 2], uint64_t a, uint64_t b, bool accumulate) {
+inline void wgmma_ss(float (&sums)[kWidth / 2], uint64_t a, uint64_t b, bool accumulate) {
     const uint32_t first = threadIdx.x / 32 % 4 * 16 + emulator::lane() / 4;
     float* to = sums;
     emulator::thread().products.push_back([=] {
@@ -83,13 +83,13 @@ inline void multiply_shared(float (&sums)[kWidth / 2], uint64_t a, uint64_t b, b
     });
 }
 
-// The first factor stays where it is, in registers: sixteen columns of two rows of a thread's warp.
+// Operand A stays in registers: sixteen columns of two rows of a thread's warp.
 template <int kWidth>
-inline void multiply_held(float (&sums)[kWidth / 2], const uint32_t (&a)[4], uint64_t b, bool add) {
+inline void wgmma_rs(float (&sums)[kWidth / 2], const uint32_t (&a)[4], uint64_t b, bool add) {
     float* to = sums;
     const uint32_t* held = a;
     emulator::thread().products.push_back([=] {
-        // What other lanes of the row hold is asked from them.
+        // Other lanes of the row provide their elements.
         emulator::RowPart rows[2];
         for (uint32_t i = 0; i < 4; ++i) {
             for (uint32_t q = 0; q < 4; ++q) {

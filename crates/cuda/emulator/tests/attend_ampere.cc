@@ -7,7 +7,7 @@ namespace {
 
 using emulator::Order;
 
-// Keys and values as `attend_widen` leaves them: rows have homes, but for the one that is elsewhere.
+// Keys and values as `attend_widen` leaves them: rows have page offsets, except for the one that is elsewhere.
 struct Widened {
     Matrix keys, values;
     std::vector<uint32_t> homes;
@@ -31,7 +31,7 @@ struct Widened {
         }
     }
 
-    void tell(AmpereTilesParams& params) const {
+    void fill(AmpereTilesParams& params) const {
         params.widened = 1;
         AttendParams& a = params.attend;
         a.keys = keys.elements.data();
@@ -43,7 +43,7 @@ struct Widened {
     }
 };
 
-// Sequences of up to `few` new tokens are other kernels': the tiles take what those leave.
+// Sequences of up to `few` new tokens belong to other kernels.
 double check_tiles(const AttentionBatch& after, uint32_t few) {
     double worst = 0;
     const Expected expected{after};
@@ -68,12 +68,12 @@ void check(const BatchShape& shape, uint32_t few = 0, bool widened = false) {
     const Widened wide(batch);
     AmpereTilesParams params{batch.attend_params(), uint32_t(128 / shape.group), 0};
     params.attend.few = few;
-    if (widened) wide.tell(params);
+    if (widened) wide.fill(params);
     const uint32_t tiles = token_count(shape) / params.tokens + shape.rows();
     const uint32_t room = AmpereRows<128>::kBytes / (shape.dim <= 64 ? 2 : 1);
     const auto kernel = shape.dim <= 64 ? attend_ampere_64 : attend_ampere_128;
     emulator::launch({tiles * shape.kv_heads, kTileThreads, room, shape.order, batch.take_back()}, [&] { kernel(params); });
-    if (!batch.out.has_clean_gaps()) report(shape.name(), false, "writes behind rows");
+    if (!batch.out.has_clean_gaps()) report(shape.name(), false, "writes past the ends of rows");
     const double error = check_tiles(batch, few);
     report(shape.name() + (widened ? ", widened" : ""), error < kOfSeveralBf16, words("errors at most %.1e", error));
 }
@@ -90,7 +90,7 @@ int main() {
     // Heads that fill a part of what the kernel has.
     check({.lengths = {70, 90}, .group = 2, .dim = 80, .stored = {70, 8}});
     check({.lengths = {70}, .group = 2, .page = 1, .dim = 40, .stored = {33}});
-    // Windows, sinks and caps; positions that nobody sees are not numbers.
+    // Windows, sinks and caps; invisible positions are NaN.
     check({.lengths = {300, 20}, .kv_heads = 2, .group = 4, .page = 8, .stored = {60, 20}, .window = 20, .sinks = true});
     check({.lengths = {260}, .group = 1, .stored = {260}, .window = 64, .soft_cap = 2.0f});
     check({.lengths = {40}, .group = 128, .dim = 64, .stored = {3}, .sinks = true});
@@ -99,7 +99,7 @@ int main() {
     std::vector<int> lengths(70, 3), fresh(70, 1);
     lengths[33] = 20, fresh[33] = 18, lengths[69] = 80, fresh[69] = 40;
     check({.lengths = lengths, .group = 4, .page = 8, .stored = fresh}, 1);
-    // Of bytes that another kernel widened; the second row found no room.
+    // Widened from e4m3; the second row did not fit.
     check({.lengths = {300, 90, 140}, .kv_heads = 2, .group = 4, .stored = {50, 70, 140}, .elsewhere = 1}, 0, true);
     check({.lengths = {700, 140}, .group = 4, .dim = 64, .stored = {50, 20}, .window = 100}, 0, true);
 }

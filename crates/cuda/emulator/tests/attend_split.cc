@@ -57,11 +57,11 @@ AttentionBatch run(const AttentionBatch& before, uint32_t workers, Order order, 
     for (uint32_t count : after.arrivals) {
         if (count != 0) report(after.shape.name(), false, "leaves arrivals for the next one");
     }
-    if (!after.out.has_clean_gaps()) report(after.shape.name(), false, "writes behind rows");
+    if (!after.out.has_clean_gaps()) report(after.shape.name(), false, "writes past the ends of rows");
     return after;
 }
 
-// Results are right, and the same bits with any shared memory, however many blocks share the rows.
+// Results are right, and the same bits with any shared memory and any number of blocks.
 void check(const BatchShape& shape) {
     const AttentionBatch before(shape), after = run(before, shape.workers, shape.order, false);
     const double error = check_results(after);
@@ -84,7 +84,7 @@ int main() {
     check({.lengths = {140, 300, 64}, .group = 5, .workers = 2, .dim = 256, .stored = {2, 1, 2}, .soft_cap = 2.0f});
     check({.lengths = {140, 300, 64}, .group = 10, .dim = 256, .narrow = true, .stored = {2, 1, 2}});
     check({.lengths = {140, 300, 64}, .kv_heads = 2, .group = 4, .dim = 64, .narrow = true, .stored = {2, 1, 2}, .window = 100});
-    // Heads that fill a part of what the kernel has, by pieces and not.
+    // Heads that fill a part of what the kernel has, by vectors and not.
     check({.lengths = {140, 300, 64}, .group = 4, .dim = 80, .stored = {2, 1, 2}});
     check({.lengths = {140, 64}, .group = 4, .dim = 36, .stored = {2, 1}});
     // Rows of other kernels lie between.

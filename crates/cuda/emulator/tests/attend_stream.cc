@@ -36,7 +36,7 @@ void check_arrivals(const std::string& name, const StreamBatch& after) {
     }
 }
 
-// The same bits however the work is shared: by so many workers, in whatever order, by the kernel of blocks alone or the other.
+// The same bits however the work is shared: any number of workers, any order, one block per SM or two.
 void check_same(const StreamBatch& before, const StreamBatch& expected, uint32_t workers, Order order, bool alone) {
     if (alone && !before.shape.has_kernel_alone()) return;
     StreamBatch other = before;
@@ -53,7 +53,7 @@ StreamBatch check(const BatchShape& shape) {
     after.run();
     const std::string name = shape.name();
     const double stored = check_stored(before, after), found = check_results(after);
-    if (!after.out.has_clean_gaps()) report(name, false, "writes behind rows");
+    if (!after.out.has_clean_gaps()) report(name, false, "writes past the ends of rows");
     check_arrivals(name, after);
     const bool right = stored < (shape.narrow ? kOfFloat8 : kOfBf16) && found < kOfSeveralBf16;
     report(name, right, words("errors at most %.1e, stored %.1e", found, stored));
@@ -61,7 +61,7 @@ StreamBatch check(const BatchShape& shape) {
     return before;
 }
 
-// A row's result is the same bits however many blocks share it, and in whatever order their threads go.
+// A row's result has the same bits for any number of blocks and any order of threads.
 void check_sharing(BatchShape shape) {
     const StreamBatch before = check(shape);
     StreamBatch alone = before;
@@ -74,20 +74,20 @@ void check_sharing(BatchShape shape) {
     }
 }
 
-// New tokens as they left the projection: rows that follow each other, short and long, are asked for ahead.
+// New tokens as the QKV GEMM left them: consecutive rows, short and long, are loaded ahead.
 void check_fresh() {
     for (Order order : kOrders) {
         check({.lengths = {100, 1, 300, 129, 1, 1, 40, 384}, .group = 4, .order = order});
         check({.lengths = {1, 700, 1, 128, 257, 2}, .group = 6, .page = 8, .order = order, .narrow = true});
         check({.lengths = {130, 1, 1, 256, 16}, .kv_heads = 2, .group = 16, .page = 64, .workers = 2, .order = order});
         check({.lengths = {17, 256, 1, 130}, .group = 12, .page = 8, .order = order, .narrow = true, .norms = Norms::kBf16});
-        // More heads than columns: a row is opened once for each block of them, and never ahead.
+        // More heads than columns: a row is opened once for each column block, never ahead.
         check({.lengths = {200, 1, 129}, .group = 20, .order = order});
     }
     check({.lengths = {1}});
-    // Rings of eight buffers turn with other units than those of six.
+    // Rings of eight buffers wrap at other units than those of six.
     check({.lengths = {1536, 130, 700}, .group = 6, .page = 64});
-    // Halves of which pieces come: of one position, of all but some, and with a row behind them.
+    // Halves loaded by swizzle atoms: of one position, of all but some, and with a row after them.
     check({.lengths = {57, 65, 120, 128, 184, 200, 1, 8}, .group = 4, .page = 64, .workers = 2});
     check({.lengths = {57, 65, 121, 129, 184, 193}, .group = 12, .page = 64, .order = Order::kBackward, .narrow = true});
     check({.lengths = {300, 1, 129, 640}, .kv_heads = 2, .group = 12, .page = 64, .workers = 2, .order = Order::kShuffled});
@@ -104,7 +104,7 @@ void check_fresh() {
     }
 }
 
-// Windows, sinks and caps; positions that nobody sees are not numbers.
+// Windows, sinks and caps; invisible positions are NaN.
 void check_limits() {
     check({.lengths = {500, 1, 140, 64}, .kv_heads = 2, .group = 4, .page = 8, .window = 20, .sinks = true});
     check({.lengths = {500, 1, 140, 64}, .group = 12, .order = Order::kShuffled, .narrow = true, .window = 100, .sinks = true});
@@ -145,7 +145,7 @@ void check_shared_rows() {
     check({.lengths = {200, 1}, .group = 4, .workers = 7, .order = Order::kShuffled});
 }
 
-// Whatever comes: lengths about borders of tiles, halves and units.
+// Random lengths around the borders of tiles, halves and units.
 void check_any(int count) {
     std::mt19937& random = random_numbers().words;
     const auto one_of = [&](std::vector<int> few) { return few[random() % few.size()]; };
@@ -166,10 +166,10 @@ void check_any(int count) {
     }
 }
 
-// Where every worker has whole rows, as many for each: rows and where they are cut, by worker.
+// Where every worker has whole rows, the same number for each: rows and cuts, by worker.
 void check_plan(const char* name, const std::vector<int>& lengths, uint32_t workers, bool whole) {
     StreamBatch batch({.lengths = lengths, .group = 4, .page = 64});
-    StreamParams params = batch.tell();
+    StreamParams params = batch.kernel_params();
     batch.share(params.attend, workers);
     batch.plan(params, Order::kForward);
     const uint32_t each = lengths.size() / workers;
@@ -181,7 +181,7 @@ void check_plan(const char* name, const std::vector<int>& lengths, uint32_t work
     report(words("plan of %s by %u workers", name, workers), found == whole, found ? "whole rows" : "rows are cut");
 }
 
-// Rows are cut only where what the largest share has too much takes longer than that.
+// Rows are cut only where the excess of the largest share takes longer than that.
 void check_plans() {
     std::vector<int> close(32, 1537), far(32, 1000), alone{700, 900};
     std::fill(close.begin() + 16, close.end(), 1500);

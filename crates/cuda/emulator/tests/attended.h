@@ -7,7 +7,7 @@ struct Expected {
     const AttentionBatch& batch;
     const BatchShape& shape = batch.shape;
 
-    // A head of a new token, normalised and turned.
+    // A head of a new token, normalised and rotated.
     std::vector<double> turned(int token, int first, const std::vector<float>& norm, double eps) const {
         const int dim = shape.dim, half = dim / 2;
         std::vector<double> head, result(dim);
@@ -75,7 +75,7 @@ std::vector<float> elements(const Rows& rows, int row, int first, int count) {
     return all;
 }
 
-// Results of every head of every token that the kernel takes; rows of others are as they were.
+// Results of every head of every token that the kernel takes; other rows are unchanged.
 inline double check_results(const AttentionBatch& after) {
     const BatchShape& shape = after.shape;
     double worst = 0;

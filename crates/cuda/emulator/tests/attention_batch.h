@@ -69,11 +69,11 @@ inline int token_count(const BatchShape& of) {
 
 struct AttentionBatch {
     static constexpr float kQueryEps = 1e-6f, kKeyEps = 1e-2f;
-    // Positions that heads are rotated by. Where a token stands is none of them: the kernel must not take one for the other.
+    // Positions that heads are rotated by, different from the tokens' positions so that mixing them up shows.
     static constexpr int kAngles = 40;
 
     const BatchShape shape;
-    // Queries of new tokens and, where nobody has stored them, keys and values.
+    // Queries of new tokens and, where they are not stored yet, keys and values.
     Matrix given;
     Cache keys, values;
     Matrix out;
@@ -132,7 +132,7 @@ struct AttentionBatch {
         return a;
     }
 
-    // Lets so many workers share the rows; what they leave for each other has room.
+    // Lets `workers` workers share the rows; sizes the memory for partial results.
     void share(AttendParams& a, uint32_t workers) {
         a.workers = workers;
         const size_t shares = size_t(workers) * shape.kv_heads, columns = shares * a.most_chunks * shape.columns();
@@ -144,7 +144,7 @@ struct AttentionBatch {
         a.arrivals = arrivals.data();
     }
 
-    // Takes away what the kernel before makes, new tokens or what is stored of them; what is returned brings it back.
+    // Hides what the previous kernel makes (new tokens, or what is stored of them); the returned function restores it.
     std::function<void()> take_back() {
         const auto complete = std::make_shared<AttentionBatch>(*this);
         std::fill(given.elements.begin(), given.elements.end(), __float2bfloat16(NAN));

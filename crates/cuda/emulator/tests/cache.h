@@ -2,7 +2,7 @@
 #pragma once
 #include "case.h"
 
-// Keys or values of all pages, as bf16 or as eight-bit floats; what nobody has written is not a number.
+// Keys or values of all pages, as bf16 or e4m3; unwritten elements are NaN.
 struct Cache {
     int rows;
     int columns;

@@ -36,7 +36,7 @@ inline float number_of(uint8_t code) {
     return float(number);
 }
 
-// Rows of bf16 with a gap between them that nobody may read or write; everything begins as not a number.
+// Rows of bf16 with a gap between them that must not be read or written; everything begins as NaN.
 struct Matrix {
     int rows;
     int columns;
@@ -101,7 +101,7 @@ inline void report(const std::string& name, bool right, const std::string& found
     if (!right) exit(1);
 }
 
-// How far results are from what is expected; infinitely far when one is not a number.
+// How far results are from what is expected; infinitely far when one is NaN.
 template <class Found>
 double distance(const std::vector<Found>& found, const std::vector<double>& expected) {
     double error = 0, size = 0;

@@ -1,4 +1,4 @@
-// The kernel that opens a step, beside those that it stands for: tokens, rows of a table, their norm, and plans.
+// The kernel that opens a step, beside those that it fuses: tokens, rows of a table, their norm, and plans.
 #include "stream_batch.h"
 
 #include "norm.cu"
@@ -13,7 +13,7 @@ constexpr uint32_t kLast = 1u << 31;
 constexpr float kEps = 1e-5f;
 
 struct Case {
-    // Of the sequences for which attention is planned, with one new token each; none: nothing is planned.
+    // Sequences for which attention is planned, with one new token each; none: nothing is planned.
     std::vector<int> lengths;
     int tokens;
     int width;
@@ -26,7 +26,7 @@ struct Case {
     }
 };
 
-// Memory of a step, with gaps behind rows.
+// Memory of a step, with gaps after rows.
 struct Opened {
     std::vector<uint32_t> ids;
     Matrix residual;
@@ -62,7 +62,7 @@ struct Given {
     uint32_t token(int number) const { return staged[number] & kLast ? last[staged[number] - kLast] : staged[number]; }
 };
 
-OpenParams tell(const Case& c, const Given& given, Opened& opened) {
+OpenParams kernel_params(const Case& c, const Given& given, Opened& opened) {
     OpenParams p{};
     p.tokens = {given.staged.data(), given.last.data(), opened.ids.data(), uint32_t(c.tokens)};
     p.table = given.table.elements.data();
@@ -78,8 +78,8 @@ OpenParams tell(const Case& c, const Given& given, Opened& opened) {
     return p;
 }
 
-// What the kernels that it stands for give; rows are gathered by hand.
-Opened expected(const Case& c, const Given& given, const OpenParams& told) {
+// What the separate kernels give; rows are gathered by hand.
+Opened expected(const Case& c, const Given& given, const OpenParams& params) {
     Opened opened(c);
     for (int row = 0; row < c.tokens; ++row) {
         opened.ids[row] = given.token(row);
@@ -87,14 +87,14 @@ Opened expected(const Case& c, const Given& given, const OpenParams& told) {
     }
     NormParams p{};
     p.x = opened.residual.elements.data();
-    p.weight = told.norm;
+    p.weight = params.norm;
     p.out = opened.normed.elements.data();
     p.x_stride = opened.residual.stride;
     p.out_stride = opened.normed.stride;
     p.width = c.width;
     p.rows = c.tokens;
     p.wide_weight = c.wide_norm;
-    p.pieces = 1;
+    p.vectors = 1;
     p.eps = kEps;
     const uint32_t threads = (c.width / 8 + 31) / 32 * 32;
     emulator::launch({uint32_t(c.tokens), threads, 0, Order::kForward}, [&] { rms_norm_short(p); });
@@ -115,23 +115,23 @@ void check_norm(const std::string& name, const Case& c, const Given& given, cons
 void check(const Case& c) {
     const Given given(c);
     StreamBatch batch({.lengths = c.lengths.empty() ? std::vector<int>{1} : c.lengths, .kv_heads = 2, .group = 6, .page = 64});
-    StreamParams attends = batch.tell();
+    StreamParams attends = batch.kernel_params();
     attends.attend.workers = c.workers;
     batch.plan(attends, Order::kForward);
     for (Order order : {Order::kForward, Order::kBackward, Order::kShuffled}) {
         Opened opened(c);
-        OpenParams told = tell(c, given, opened);
-        Opened wanted = expected(c, given, told);
+        OpenParams params = kernel_params(c, given, opened);
+        Opened wanted = expected(c, given, params);
         if (!c.lengths.empty()) {
             wanted.plans = batch.plans;
             StreamPlan unplanned;
             memset(&unplanned, emulator::kPoison, sizeof unplanned);
             opened.plans.assign(c.workers, unplanned);
-            told.plan = batch.to_plan(attends);
-            told.plan.plans = opened.plans.data();
-            told.planning = StreamBatch::planning_blocks(attends);
+            params.plan = batch.to_plan(attends);
+            params.plan.plans = opened.plans.data();
+            params.planning = StreamBatch::planning_blocks(attends);
         }
-        emulator::launch({told.planning + c.tokens, kPlanThreads, 0, order}, [&] { open_step(told); });
+        emulator::launch({params.planning + c.tokens, kPlanThreads, 0, order}, [&] { open_step(params); });
         check_norm(c.name(order), c, given, opened);
         const bool same = opened == wanted;
         report("  the same bits as one kernel after the other", same, same ? "yes" : "no");
@@ -144,7 +144,7 @@ int main() {
     check({.lengths = {300, 1, 129, 640}, .tokens = 4, .width = 1536, .wide_norm = true});
     check({.lengths = {1500, 20}, .tokens = 2, .width = 4096, .wide_norm = false, .workers = 20});
     check({.lengths = std::vector<int>(70, 200), .tokens = 70, .width = 64, .wide_norm = true, .workers = 33});
-    // The longest rows, and pieces that do not make a warp.
+    // The longest rows, and vectors that do not fill a warp.
     check({.lengths = {}, .tokens = 3, .width = 8192, .wide_norm = true});
     check({.lengths = {5, 5}, .tokens = 2, .width = 2056, .wide_norm = false});
     check({.lengths = {}, .tokens = 1, .width = 8, .wide_norm = true});

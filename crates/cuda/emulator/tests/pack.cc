@@ -1,4 +1,4 @@
-// Rows packed as eight-bit floats: scales, codes and their order, padding, and what becomes of the residual.
+// Rows quantised to e4m3: scales, codes and their order, padding, and the residual.
 #include "case.h"
 #include "pack.cu"
 
@@ -13,7 +13,7 @@ struct Case {
     uint32_t rows;
     uint32_t width;
     bool grouped;
-    // Results of a product that lack their scales.
+    // GEMM results that are not scaled yet.
     bool lacking;
 };
 
@@ -31,8 +31,8 @@ void run(const PackParams& p, Source source, Order order) {
     const Kernel kernels[3][3] = {{pack_rows_1, pack_rows_2, pack_rows_4},
                                   {pack_gates_1, pack_gates_2, pack_gates_4},
                                   {pack_norm_1, pack_norm_2, pack_norm_4}};
-    const uint32_t pieces = padded(p.width) / 8, which = pieces <= 1024 ? 0 : pieces <= 2 * 768 ? 1 : 2, each = 1 << which;
-    const uint32_t threads = ((pieces + each - 1) / each + 31) / 32 * 32;
+    const uint32_t vectors = padded(p.width) / 8, which = vectors <= 1024 ? 0 : vectors <= 2 * 768 ? 1 : 2, each = 1 << which;
+    const uint32_t threads = ((vectors + each - 1) / each + 31) / 32 * 32;
     const uint32_t rows = source == Source::kGates && which < 2 ? 2 : 1;
     emulator::launch({(p.rows + rows - 1) / rows, threads, 0, order}, [&] { kernels[int(source)][which](p); });
 }

@@ -27,10 +27,10 @@ void check(uint32_t width, const std::vector<Copy>& copies, Order order) {
                         expected.begin() + (size_t(plane) * kSlots + copy.to) * width);
         }
     }
-    const bool pieces = width % 16 == 0 && reinterpret_cast<uintptr_t>(memory.data()) % 16 == 0;
-    const CopyPagesParams p{from.data(), to.data(), tokens.data(), memory.data(), kSlots, width, kPlanes, pieces};
+    const bool vectors = width % 16 == 0 && reinterpret_cast<uintptr_t>(memory.data()) % 16 == 0;
+    const CopyPagesParams p{from.data(), to.data(), tokens.data(), memory.data(), kSlots, width, kPlanes, vectors};
     emulator::launch({uint32_t(copies.size()) * kPlanes * kSharers, 256, 0, order}, [&] { copy_pages(p); });
-    report(words("%zu copies of slots of %u bytes%s", copies.size(), width, pieces ? ", by pieces" : ""), memory == expected,
+    report(words("%zu copies of slots of %u bytes%s", copies.size(), width, vectors ? ", by vectors" : ""), memory == expected,
            "byte by byte");
 }
 

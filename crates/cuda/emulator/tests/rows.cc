@@ -1,4 +1,4 @@
-// Kernels whose blocks take a row, or a part of one: gates, norms, products of any shape, penalties.
+// Kernels whose blocks take a row, or a part of one: gates, norms, GEMMs of any shape, penalties.
 #include "case.h"
 
 #include "activation.cu"
@@ -17,15 +17,15 @@ double gated(double gate, double up, bool gelu) {
     return gate / (1.0 + std::exp(-share)) * up;
 }
 
-// Rows of so many columns, by pieces or not; a row's blocks do not end where the row does.
-void check_gates(int rows, int width, bool pieces, Order order) {
-    const int gap = pieces ? 8 : 3;
+// Rows of `width` columns, by vectors or not; a row's blocks do not end where the row does.
+void check_gates(int rows, int width, bool vectors, Order order) {
+    const int gap = vectors ? 8 : 3;
     for (bool gelu : {false, true}) {
         const Matrix gate_up = Matrix::random(rows, 2 * width, gap);
         Matrix out(rows, width, gap);
         const ActivationParams p{gate_up.elements.data(), out.elements.data(), uint32_t(gate_up.stride), uint32_t(out.stride),
-                                 uint32_t(width),         gelu,                pieces};
-        const uint32_t units = pieces ? width / 8 : width, each = (units + kPieces * kThreads - 1) / (kPieces * kThreads);
+                                 uint32_t(width),         gelu,                vectors};
+        const uint32_t units = vectors ? width / 8 : width, each = (units + kVectors * kThreads - 1) / (kVectors * kThreads);
         emulator::launch({.blocks = uint32_t(rows), .threads = kThreads, .shared_bytes = 0, .order = order, .each = each},
                          [&] { gated_activation(p); });
         std::vector<double> expected;
@@ -38,7 +38,7 @@ void check_gates(int rows, int width, bool pieces, Order order) {
     }
 }
 
-// Rows added to a residual and normalised, each the sum of so many parts; a block takes more than one of them.
+// Rows added to a residual and normalised, each the sum of `parts` matrices; a block takes more than one of them.
 void check_norm(int rows, int width, int parts, Order order) {
     constexpr double kEps = 1e-6;
     constexpr int kGap = 8;
@@ -62,7 +62,7 @@ void check_norm(int rows, int width, int parts, Order order) {
     const uint32_t threads = (width / 8 + 31) / 32 * 32;
     emulator::launch({.blocks = uint32_t(rows + 1) / 2, .threads = threads, .shared_bytes = 0, .order = order}, [&] {
         if (parts == 2) {
-            add_halves_norm_short(p);
+            add_split_k_norm_short(p);
         } else {
             add_rms_norm_short(p);
         }
@@ -88,7 +88,7 @@ void check_any(int rows, int inputs, int outputs, Order order) {
             expected.push_back(sum);
         }
     }
-    const std::string name = words("a product of %d rows, %d to %d", rows, inputs, outputs);
+    const std::string name = words("a GEMM of %d rows, %d to %d", rows, inputs, outputs);
     report_close(name, out.numbers(), expected, kOfBf16);
     report(name, out.has_clean_gaps(), "gaps");
 }
@@ -119,7 +119,7 @@ void check_penalties(uint32_t rows, uint32_t vocabulary, Order order) {
     const PenaliseParams p{counts.data(), table_rows.data(), params.data(), logits.data(), vocabulary, vocabulary};
     emulator::launch(
         {.blocks = rows, .threads = 256, .shared_bytes = 0, .order = order, .each = (vocabulary + 255) / 256}, [&] { penalise(p); });
-    // A few that differ are lost among many in a sum of squares.
+    // A few differences would be lost in a sum of squares.
     for (size_t i = 0; i < expected.size(); ++i) {
         if (std::abs(logits[i] - expected[i]) > 1e-5 * (1 + std::abs(expected[i]))) report("penalties", false, words("logit %zu", i));
     }

@@ -14,7 +14,7 @@ struct StreamBatch : AttentionBatch {
 
     // Alone: blocks have a multiprocessor each.
     void run(uint32_t workers, emulator::Order order = emulator::Order::kForward, bool alone = false) {
-        StreamParams params = tell();
+        StreamParams params = kernel_params();
         share(params.attend, workers);
         plan(params, order);
         const bool halves = 64 * shape.kernel_dim() * keys.element <= 16384 && !alone;
@@ -47,7 +47,7 @@ struct StreamBatch : AttentionBatch {
         params.plans = plans.data();
     }
 
-    StreamParams tell() {
+    StreamParams kernel_params() {
         StreamParams p{};
         const uint64_t head = shape.dim * keys.element, heads = shape.kv_heads;
         p.run = std::gcd(shape.page, 64);
@@ -59,11 +59,11 @@ struct StreamBatch : AttentionBatch {
                                       {64, 1, positions});
         };
         for (int i = 0; i < 2; ++i) {
-            p.cached[i][0] = cached(keys, i ? kPiece : p.run);
-            p.cached[i][1] = cached(values, i ? kPiece : p.run);
+            p.cached[i][0] = cached(keys, i ? kAtomRows : p.run);
+            p.cached[i][1] = cached(values, i ? kAtomRows : p.run);
         }
         p.attend = attend_params();
-        if (shape.rotates()) tell_fresh(p.fresh);
+        if (shape.rotates()) fill_new_tokens(p.fresh);
         return p;
     }
 
@@ -82,20 +82,20 @@ private:
         }
     }
 
-    void tell_fresh(FreshParams& told) const {
-        told.key = given.elements.data() + shape.query_width();
-        told.value = told.key + shape.kv_width();
+    void fill_new_tokens(FreshParams& params) const {
+        params.key = given.elements.data() + shape.query_width();
+        params.value = params.key + shape.kv_width();
         const bool wide = shape.norms == Norms::kFloat;
         if (shape.norms != Norms::kNone) {
-            told.query_norm = wide ? static_cast<const void*>(query_norm.data()) : short_query_norm.data();
-            told.key_norm = wide ? static_cast<const void*>(key_norm.data()) : short_key_norm.data();
+            params.query_norm = wide ? static_cast<const void*>(query_norm.data()) : short_query_norm.data();
+            params.key_norm = wide ? static_cast<const void*>(key_norm.data()) : short_key_norm.data();
         }
-        told.positions = positions.data();
-        told.table = angles.data();
-        told.slots = slots.data();
-        told.query_eps = kQueryEps;
-        told.key_eps = kKeyEps;
-        told.key_stride = told.value_stride = given.stride;
-        told.wide_norms = wide;
+        params.positions = positions.data();
+        params.table = angles.data();
+        params.slots = slots.data();
+        params.query_eps = kQueryEps;
+        params.key_eps = kKeyEps;
+        params.key_stride = params.value_stride = given.stride;
+        params.wide_norms = wide;
     }
 };

@@ -1,7 +1,7 @@
-// Many new tokens of one sequence against its keys and values, by products of warps.
+// Prefill attention by warp-level MMA: many new tokens of one sequence against its keys and values.
 //
-// A tile is up to 128 rows of queries that share a key head: tokens of one sequence, times the heads of a group. Each of
-// eight warps has sixteen rows, kept in registers; blocks of 64 keys and values are copied a block ahead.
+// A tile is up to 128 rows of queries that share a KV head: tokens of one sequence, times the heads of a group. Each of eight
+// warps has sixteen rows in registers; blocks of 64 keys and values are double-buffered.
 #pragma once
 #include "../common/approximate.cuh"
 #include "../common/copy.cuh"
@@ -14,7 +14,7 @@ struct AmpereTilesParams {
     AttendParams attend;
     // Tokens in a tile.
     uint32_t tokens;
-    // Keys and values were one byte each and are widened; `table_rows` has homes instead of rows of the page table.
+    // e4m3 caches are widened first; `table_rows` then has page offsets (`widened.cuh`) instead of page table rows.
     uint32_t widened;
 };
 
@@ -23,21 +23,21 @@ constexpr uint32_t kTileWarps = 8;
 constexpr uint32_t kTileThreads = 32 * kTileWarps;
 constexpr uint32_t kKeysAtOnce = 64;
 
-// A tile: its first token in the batch, how many it has, and where the first one stands.
+// A tile: its first token in the batch, its token count, and the position of its first token.
 struct AmpereTile {
     uint32_t first_token;
     uint32_t tokens;
     uint32_t position;
     uint32_t head;
-    // What some row of it sees.
+    // Range of positions that any row of it sees.
     uint32_t oldest;
     uint32_t end;
-    // Numbers of the sequence's pages; its home where it is widened.
+    // The sequence's page numbers, or its page offset where it is widened.
     const uint32_t* pages;
     uint32_t home;
 
-    // The tile of a block, found by each warp for itself; no tokens where there is none. Of a row the last tile first, as that
-    // one sees most.
+    // The tile of a block, found by each warp for itself; no tokens where there is none. A row's last tile comes first, as it
+    // sees most.
     __device__ static AmpereTile of(const AmpereTilesParams& p, uint32_t number) {
         const AttendParams& a = p.attend;
         const uint32_t lane = threadIdx.x % 32, wanted = number / a.kv_heads;
@@ -85,11 +85,11 @@ private:
     }
 };
 
-// Sixteen rows of queries, one warp's, and what they have seen so far.
+// A warp's sixteen rows of queries, with their online softmax.
 template <int kDim>
 struct AmpereRows {
     static constexpr uint32_t kRowBytes = 2 * kDim;
-    static constexpr uint32_t kPieces = kDim / 8;
+    static constexpr uint32_t kVectors = kDim / 8;
     static constexpr uint32_t kBlockBytes = kKeysAtOnce * kRowBytes;
     // Keys and values of a block.
     static constexpr uint32_t kStageBytes = 2 * kBlockBytes;
@@ -102,7 +102,7 @@ struct AmpereRows {
     float sums[kDim / 8][4];
     float maxima[2];
     float totals[2];
-    // Where this thread's two rows stand.
+    // Positions of this thread's two rows.
     uint32_t positions[2];
 
     __device__ AmpereRows(const AmpereTilesParams& params, const AmpereTile& given) : p(params), tile(given) {
@@ -120,25 +120,25 @@ struct AmpereRows {
         load_query();
     }
 
-    // Goes over all blocks of keys that the tile sees; `shared` has room for two.
+    // Loops over all key blocks that the tile sees; `shared` has room for two.
     __device__ void attend(uint8_t* shared) {
         const uint32_t first = tile.oldest / kKeysAtOnce, last = (tile.end - 1) / kKeysAtOnce;
         const uint32_t stages = shared_address(shared);
         bring(first, stages);
-        commit_copies();
+        cp_async_commit();
 #pragma unroll 1
         for (uint32_t block = first; block <= last; ++block) {
             const uint32_t stage = stages + (block - first) % 2 * kStageBytes;
             if (block < last) bring(block + 1, stages + (block + 1 - first) % 2 * kStageBytes);
-            commit_copies();
-            wait_copies<1>();
+            cp_async_commit();
+            cp_async_wait<1>();
             __syncthreads();
             score(stage);
             bound();
             if (!is_seen_whole(block)) hide(block);
             weigh();
             mix(stage + kBlockBytes);
-            // Everyone is done with the stage that the next copies go to.
+            // All warps are done with the buffer that the next copies go to.
             __syncthreads();
         }
     }
@@ -172,13 +172,12 @@ private:
         return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + which * 8;
     }
 
-    // Where a piece of sixteen bytes lies in a block, so that eight rows of one piece lie in eight different places of the
-    // banks.
-    __device__ static uint32_t place(uint32_t row, uint32_t piece) {
-        return row * kRowBytes + (piece ^ row % 8) * 16;
+    // Swizzled offset of a 16-byte vector in a block: the same vector of eight rows lies in eight different banks.
+    __device__ static uint32_t place(uint32_t row, uint32_t vector) {
+        return row * kRowBytes + (vector ^ row % 8) * 16;
     }
 
-    // Rows that are not there have the last token's.
+    // Rows past the end take the last token's.
     __device__ void load_query() {
         const AttendParams& a = p.attend;
 #pragma unroll
@@ -205,30 +204,30 @@ private:
         return page * size + position % size;
     }
 
-    // Starts the copies of a block. What nobody sees becomes zero: weights of zero must meet numbers.
+    // Starts the copies of a block. Unseen positions become zeros: a weight of zero times garbage could be NaN.
     __device__ void bring(uint32_t block, uint32_t stage) const {
         const AttendParams& a = p.attend;
-        const uint32_t head_bytes = 2 * a.head_dim, piece = threadIdx.x % kPieces;
-        if (p.attend.head_dim < kDim && piece * 16 >= head_bytes) {
-            clear(piece, stage);
+        const uint32_t head_bytes = 2 * a.head_dim, vector = threadIdx.x % kVectors;
+        if (p.attend.head_dim < kDim && vector * 16 >= head_bytes) {
+            clear(vector, stage);
             return;
         }
 #pragma unroll
-        for (uint32_t row = threadIdx.x / kPieces; row < kKeysAtOnce; row += kTileThreads / kPieces) {
+        for (uint32_t row = threadIdx.x / kVectors; row < kKeysAtOnce; row += kTileThreads / kVectors) {
             const uint32_t position = block * kKeysAtOnce + row;
             const bool seen = position >= tile.oldest && position < tile.end;
             const size_t head = seen ? static_cast<size_t>(slot(position)) * a.kv_heads + tile.head : 0;
-            const size_t offset = seen ? head * head_bytes + piece * 16 : 0;
-            copy16(stage + place(row, piece), static_cast<const uint8_t*>(a.keys) + offset, seen);
-            copy16(stage + kBlockBytes + place(row, piece), static_cast<const uint8_t*>(a.values) + offset, seen);
+            const size_t offset = seen ? head * head_bytes + vector * 16 : 0;
+            cp_async16(stage + place(row, vector), static_cast<const uint8_t*>(a.keys) + offset, seen);
+            cp_async16(stage + kBlockBytes + place(row, vector), static_cast<const uint8_t*>(a.values) + offset, seen);
         }
     }
 
-    // Elements that heads of this size do not have.
-    __device__ void clear(uint32_t piece, uint32_t stage) const {
-        for (uint32_t row = threadIdx.x / kPieces; row < kKeysAtOnce; row += kTileThreads / kPieces) {
-            copy16(stage + place(row, piece), p.attend.keys, false);
-            copy16(stage + kBlockBytes + place(row, piece), p.attend.values, false);
+    // Clears elements past the head dimension.
+    __device__ void clear(uint32_t vector, uint32_t stage) const {
+        for (uint32_t row = threadIdx.x / kVectors; row < kKeysAtOnce; row += kTileThreads / kVectors) {
+            cp_async16(stage + place(row, vector), p.attend.keys, false);
+            cp_async16(stage + kBlockBytes + place(row, vector), p.attend.values, false);
         }
     }
 
@@ -244,11 +243,11 @@ private:
         for (int step = 0; step < kDim / 16; ++step) {
 #pragma unroll
             for (int i = 0; i < kKeysAtOnce / 8; i += 2) {
-                // Two groups of eight keys, of each the first and the second eight elements.
+                // Two groups of eight keys, the first and the second eight elements of each.
                 uint32_t b[4];
-                load_matrices(b, keys + place(i * 8 + lane / 16 * 8 + lane % 8, step * 2 + lane / 8 % 2));
-                multiply_bf16(scores[i], query[step], b[0], b[1]);
-                multiply_bf16(scores[i + 1], query[step], b[2], b[3]);
+                ldmatrix(b, keys + place(i * 8 + lane / 16 * 8 + lane % 8, step * 2 + lane / 8 % 2));
+                mma_bf16(scores[i], query[step], b[0], b[1]);
+                mma_bf16(scores[i + 1], query[step], b[2], b[3]);
             }
         }
     }
@@ -281,7 +280,7 @@ private:
         }
     }
 
-    // Scores become weights relative to the largest so far; what was summed before shrinks with it.
+    // Online softmax: weights are relative to the running maximum, earlier sums are rescaled.
     __device__ void weigh() {
         const float scale = p.attend.scale * kLog2E;
 #pragma unroll
@@ -325,9 +324,9 @@ private:
             for (int i = 0; i < kDim / 8; i += 2) {
                 // The first and the second eight positions of eight elements, then of the next eight.
                 uint32_t b[4];
-                load_matrices_transposed(b, values + place(step * 16 + lane % 16, i + lane / 16));
-                multiply_bf16(sums[i], weights, b[0], b[1]);
-                multiply_bf16(sums[i + 1], weights, b[2], b[3]);
+                ldmatrix_trans(b, values + place(step * 16 + lane % 16, i + lane / 16));
+                mma_bf16(sums[i], weights, b[0], b[1]);
+                mma_bf16(sums[i + 1], weights, b[2], b[3]);
             }
         }
     }

@@ -1,7 +1,7 @@
-// How long contexts are cut: a function of the position alone, so that a row's sums are grouped alike in any batch.
+// Split-KV chunks: a function of the position alone, so that a row's sums are grouped alike in any batch.
 //
-// A unit is 128 positions. The first 16 chunks have one unit, then there are eight chunks to each doubling: a sequence
-// of 4096 positions has 24, one of 128 Ki positions has 64. Chunks are numbered from position 0 on.
+// A unit is 128 positions. The first 16 chunks have one unit, then there are eight chunks per doubling: a sequence of 4096
+// positions has 24, one of 128 Ki positions has 64. Chunks are numbered from position 0 on.
 #pragma once
 #include "params.cuh"
 
@@ -20,7 +20,7 @@ __device__ __forceinline__ uint32_t first_unit_of(uint32_t chunk) {
     return (8 + (chunk - kEven) % 8) << (octave + 1);
 }
 
-// The work of one sequence, in units: every block of columns goes over the chunks from the first visible one on.
+// The work of one sequence, in units: every block of columns visits the chunks from the first visible one on.
 struct RowWork {
     uint32_t first_unit;
     uint32_t units;

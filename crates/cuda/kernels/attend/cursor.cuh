@@ -1,4 +1,4 @@
-// A worker's share of the chunks: a contiguous run over (row, block of columns, chunk), equal for all workers to a chunk.
+// A worker's share of the chunks: a contiguous range over (row, block of columns, chunk), equal for all workers to a chunk.
 #pragma once
 #include "../common/copy.cuh"
 #include "../common/shares.cuh"
@@ -14,7 +14,7 @@ struct Share {
     Sequence sequence;
 };
 
-// Everyone in the block adds up the work of all rows; `scratch` holds 16 words. Ends with a barrier.
+// The whole block sums up the work of all rows; `scratch` holds 16 words. Ends with a barrier.
 template <int kThreads>
 __device__ Share find_share(const AttendParams& p, uint32_t worker, uint32_t columns, volatile uint32_t* scratch) {
     const uint32_t each = (p.rows + kThreads - 1) / kThreads, first = threadIdx.x * each;
@@ -73,7 +73,7 @@ struct Sight {
     uint32_t whole_begin;
     uint32_t whole_end;
 
-    // By the numbers of the new tokens that the first and the last column belong to.
+    // `first`, `last`: numbers of the new tokens of the first and the last column.
     __device__ static Sight of(const AttendParams& p, uint32_t old, uint32_t first_token, uint32_t last_token) {
         Sight sight;
         sight.whole_end = old + first_token + 1;
@@ -83,20 +83,20 @@ struct Sight {
         return sight;
     }
 
-    // Of a chunk's units from one up to another, the first that anyone sees and the one behind the last. A chunk of which
-    // nobody sees anything has one unit all the same.
+    // The first visible unit of a chunk's range and the end of the visible ones. A chunk with nothing visible still has one
+    // unit.
     __device__ uint32_t first_of(uint32_t opening, uint32_t next) const {
         const uint32_t first = max(opening, oldest / kUnit);
-        return first < behind(next) ? first : opening;
+        return first < end_unit(next) ? first : opening;
     }
-    __device__ uint32_t behind(uint32_t next) const { return min(next, (end + kUnit - 1) / kUnit); }
+    __device__ uint32_t end_unit(uint32_t next) const { return min(next, (end + kUnit - 1) / kUnit); }
 
-    // Positions seen of a unit, counted from its first position on.
+    // Visible positions of a unit, counted from its first position.
     __device__ uint32_t begin_in(uint32_t first) const { return min(max(oldest, first) - first, kUnit); }
     __device__ uint32_t end_in(uint32_t first) const { return end > first ? min(end - first, kUnit) : 0; }
 };
 
-// A place in the list of chunks.
+// A position in the list of chunks.
 struct Cursor {
     uint32_t row;
     uint32_t row_offset;
@@ -107,7 +107,7 @@ struct Cursor {
     RowWork work;
     Sight sight;
 
-    // The first chunk that begins at or behind the share's begin.
+    // The first chunk that begins at or after the share's begin.
     __device__ static Cursor seek(const AttendParams& p, const Share& share, uint32_t columns) {
         Cursor cursor;
         cursor.row = share.row;
@@ -139,7 +139,7 @@ private:
         sight = Sight::of(p, sequence.old(), block * columns / p.group, last / p.group);
     }
 
-    // Looks at a row.
+    // Loads a row.
     __device__ void enter(const AttendParams& p, const Sequence& entered, uint32_t columns) {
         sequence = entered;
         work = RowWork::of(p, sequence, columns);
@@ -147,7 +147,7 @@ private:
         end_chunk = work.end_chunk();
     }
 
-    // The first chunk of the next block of columns that has any. Rare, and out of the way of the loop.
+    // The first chunk of the next block of columns that has any. Rare, so kept out of the loop's code.
     __device__ __noinline__ static Cursor next_block(const AttendParams& p, Cursor cursor, uint32_t columns) {
         ++cursor.block;
         while (cursor.row < p.rows && cursor.block >= cursor.work.blocks) {

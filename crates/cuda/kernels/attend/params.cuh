@@ -13,19 +13,18 @@ struct AttendParams {
     const uint32_t* page_table;
     const float* sinks;
     bf16* out;
-    // Results of chunks that one block could not finish alone, their maxima and totals, and how many have arrived.
+    // Partial results of chunks shared between blocks, their maxima and totals, and arrival counters.
     float* partial_sums;
     float* partial_scales;
     uint32_t* arrivals;
-    // Homes of widened rows: rows that have one are passed over. None where there are no such rows, or nobody is without.
+    // Page offsets of widened rows; rows that have one are skipped. Null where no row is widened.
     const uint32_t* homes;
     uint32_t query_stride;
     uint32_t out_stride;
     uint32_t table_stride;
     uint32_t rows;
     uint32_t page_size;
-    // The power of two that a page has positions, where tiles of sixteen do not cross pages and heads are made of
-    // 16-byte pieces; else zero.
+    // log2 of the page size, where tiles of sixteen do not cross pages and heads are 16-byte aligned; else zero.
     uint32_t page_shift;
     uint32_t query_heads;
     uint32_t kv_heads;
@@ -34,7 +33,7 @@ struct AttendParams {
     uint32_t window;
     // Rows with more new tokens than this belong to `attend_tiles`, the others to `attend_split`.
     uint32_t few;
-    // Blocks a key head, and chunks that the longest sequence has.
+    // Blocks per KV head, and chunks of the longest sequence.
     uint32_t workers;
     uint32_t most_chunks;
     float scale;
@@ -42,12 +41,12 @@ struct AttendParams {
 };
 
 constexpr float kLog2E = 1.4426950408889634f;
-// Stands for minus infinity where a difference of two of them must not be a NaN.
+// Stands for minus infinity: the difference of two of them must not be a NaN.
 constexpr float kLowest = -1e30f;
-// A row that is not widened; no home is far from zero.
+// Page offset of a row that is not widened; real offsets are near zero.
 constexpr uint32_t kNowhere = 0x80000000u;
 
-// A sequence of the batch: where its new tokens are, where they stand, and where its pages are listed.
+// A sequence of the batch: its new tokens, their positions, and its page list.
 struct Sequence {
     uint32_t first_token;
     uint32_t fresh;
@@ -65,6 +64,6 @@ struct Sequence {
         return sequence;
     }
 
-    // Where the first new token stands.
+    // Position of the first new token.
     __device__ uint32_t old() const { return length - fresh; }
 };

@@ -1,7 +1,7 @@
-// Attention of a few new tokens a sequence: every key and value is read once, at the speed of memory.
+// Split-KV attention of a few new tokens per sequence: every key and value is read once, at memory bandwidth.
 //
-// Four warps share a chunk, each streams every fourth tile of sixteen positions through its own ring in shared memory,
-// and they meet at the chunk's end. A grid of a fixed size takes equal shares of all chunks of the batch.
+// Four warps share a chunk: each streams every fourth tile of sixteen positions through its own ring in shared memory, and
+// they merge at the chunk's end. A grid of a fixed size takes equal shares of all chunks of the batch.
 #pragma once
 #include "../common/order.cuh"
 #include "../common/room.cuh"
@@ -21,8 +21,8 @@ struct Split {
     static constexpr int kStages = kFit < 6 ? kFit : 6;
     static_assert(kStages >= 2, "a tile is on its way while another is used");
 
-    // The tiles of this warp, in the order of its share, and where the next one lies: the slot of its first position, or
-    // of this lane's position where tiles cross pages.
+    // This warp's tiles in the order of its share, and the slot of the next one's first position, or of this lane's position
+    // where tiles cross pages.
     struct Stream {
         Cursor cursor;
         uint32_t token;
@@ -54,7 +54,7 @@ struct Split {
             stop = tile_end(cursor);
         }
 
-        // True when the tile holds nothing that this step stores.
+        // True when the tile has nothing that this step stores.
         __device__ bool is_old() const { return token + kTile <= cursor.sequence.old(); }
 
         __device__ void load(const AttendParams& p, uint8_t* stage, uint32_t head) const {
@@ -67,7 +67,7 @@ struct Split {
         }
     };
 
-    // The first position of this warp's first tile of a chunk that anybody sees, and the end of what is seen of it.
+    // The first position of this warp's first visible tile of a chunk, and the end of the visible positions.
     __device__ static uint32_t first_tile(const Cursor& cursor) {
         const uint32_t first = first_unit_of(cursor.chunk) * kUnit + threadIdx.x / 32 * kTile;
         if (first + kTile > cursor.sight.oldest) return first;
@@ -81,7 +81,7 @@ struct Split {
     Meeting<kDim>* meeting;
     uint32_t head;
     Stream stream;
-    // Stages that are loaded next and used next, and how many are on their way.
+    // Stages to be loaded next and used next, and how many are in flight.
     uint32_t loading;
     uint32_t using_;
     uint32_t ahead;
@@ -104,13 +104,13 @@ struct Split {
     }
 
     __device__ void wait_once() {
-        if (!waited) wait_for_predecessor();
+        if (!waited) wait_on_dependent_grids();
         waited = true;
     }
 
-    // Keeps the ring full, then waits for the tile that is used next; the row's queries come with its first tile.
+    // Keeps the ring full, then waits for the next tile; a row's queries come with its first tile.
     __device__ void await_tile(const AttendParams& p, const Share& share, const Cursor& cursor) {
-        // Everyone is done with the tile used last.
+        // All lanes are done with the previous tile.
         __syncwarp();
 #pragma unroll 1
         for (; ahead < kStages; ++ahead) {
@@ -120,7 +120,7 @@ struct Split {
                 stream.token += kStride;
                 stream.settle(p, share);
             }
-            commit_copies();
+            cp_async_commit();
             loading = loading + 1 == kStages ? 0 : loading + 1;
         }
         if (!has_query) {
@@ -128,11 +128,11 @@ struct Split {
             load_query(p, cursor);
             has_query = true;
         }
-        wait_copies<kStages - 1>();
+        cp_async_wait<kStages - 1>();
         __syncwarp();
     }
 
-    // Queries as the second factor of a product: this lane has column `lane / 4` of each group.
+    // Queries as operand B: this lane has column `lane / 4` of each group.
     __device__ void load_query(const AttendParams& p, const Cursor& cursor) {
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
@@ -170,7 +170,7 @@ struct Split {
         }
     }
 
-    // Takes what a column does not see out of the scores of a tile.
+    // Masks scores that a column must not see.
     __device__ void hide(const AttendParams& p, const Cursor& cursor, uint32_t token, float (&scores)[kGroups][4]) const {
         const uint32_t lane = threadIdx.x % 32;
 #pragma unroll
@@ -202,7 +202,7 @@ struct Split {
         Tile::mix(address + Tile::kBytes, weights, sums);
     }
 
-    // Scores become weights relative to the largest so far; what was summed before shrinks with it.
+    // Online softmax: weights are relative to the running maximum, earlier sums are rescaled.
     __device__ void weigh(float scale, int group, float (&scores)[4], uint32_t (&weights)[2]) {
         bool grew = false;
         float kept[2];
@@ -228,11 +228,11 @@ struct Split {
                 for (int i = 0; i < 4; ++i) sums[step][group][i] *= kept[i % 2];
             }
         }
-        weights[0] = transpose_matrix(Tile::pack(scores[0], scores[1]));
-        weights[1] = transpose_matrix(Tile::pack(scores[2], scores[3]));
+        weights[0] = movmatrix_trans(Tile::pack(scores[0], scores[1]));
+        weights[1] = movmatrix_trans(Tile::pack(scores[2], scores[3]));
     }
 
-    // Goes over this warp's tiles of a chunk.
+    // Loops over this warp's tiles of a chunk.
     __device__ void use_chunk(const AttendParams& p, const Share& share, const Cursor& cursor) {
         const uint32_t stop = tile_end(cursor);
 #pragma unroll 1
@@ -244,7 +244,7 @@ struct Split {
         }
     }
 
-    // Puts this warp's results for the first `used` of eight columns where the block meets.
+    // Stores this warp's results for the first `used` of eight columns to the block's shared memory.
     __device__ void bring(int group, uint32_t used) const {
         const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
@@ -257,7 +257,7 @@ struct Split {
                 meeting->totals[lane * 2 + i][warp] = total;
             }
         }
-        // Two neighbours a lane; bringing one too many does no harm.
+        // Two neighbours per lane; one store too many does no harm.
         if (lane % 4 * 2 >= used) return;
 #pragma unroll
         for (int step = 0; step < kDim / 16; ++step) {

@@ -1,7 +1,7 @@
-// Results of four warps become the result of a chunk, and results of chunks the result of a row.
+// Merges results of four warps into a chunk's result, and results of chunks into a row's.
 //
-// Both are added in a fixed order by the same instructions wherever it happens, so that it does not matter whether one
-// block went over a whole row or many shared it.
+// Both merges use a fixed order and the same instructions everywhere, so that results do not depend on how many blocks share a
+// row.
 #pragma once
 #include "../common/approximate.cuh"
 #include "params.cuh"
@@ -29,16 +29,16 @@ struct Softmax {
 
 __device__ __forceinline__ Softmax nothing() { return {kLowest, 0.0f, make_float4(0.0f, 0.0f, 0.0f, 0.0f)}; }
 
-// Where the warps of a block meet: eight columns at a time.
+// Shared memory for the merge of a block's warps, eight columns at a time.
 template <int kDim>
 struct Meeting {
     float sums[kWarps][kGroupColumns][kDim + 4];
     float maxima[kGroupColumns][kWarps];
     float totals[kGroupColumns][kWarps];
-    // Words for the block's decisions.
+    // Words for decisions of the whole block.
     uint32_t words[16];
 
-    // Fours of elements that a thread takes care of, and which those are.
+    // Groups of four elements per thread, and the first of them.
     static constexpr int kFours = kGroupColumns * kDim / 4 / kThreads;
     __device__ static uint32_t column(int i) { return (threadIdx.x + i * kThreads) / (kDim / 4); }
     __device__ static uint32_t element(int i) { return (threadIdx.x + i * kThreads) % (kDim / 4) * 4; }

@@ -1,14 +1,14 @@
-// The kernel `attend_split`: rows and blocks of columns of a worker's share, their results, and what others left of them.
+// The kernel `attend_split`: rows and column blocks of a worker's share, their results, and the merge across blocks.
 #pragma once
 #include "split.cuh"
 
-// One row and block of columns, as far as writing its results goes.
+// Where the results of one row and column block go.
 struct Place {
     uint32_t first_token;
     uint32_t first_column;
     // Columns from the first one on that belong to queries.
     uint32_t used;
-    // Chunks in all, and how many of them this block has done; `slot` names the row where others do the rest.
+    // All chunks, and how many this block has done; `slot` names the row where other blocks do the rest.
     uint32_t chunks;
     uint32_t done;
     uint32_t slot;
@@ -28,7 +28,7 @@ __device__ void write(const AttendParams& p, const Place& place, uint32_t head, 
     }
 }
 
-// Adds up the results of chunks that other blocks left behind, some loads at a time.
+// Merges the results of chunks that other blocks stored, several loads at a time.
 template <int kDim, int kColumns>
 __device__ Softmax add_up(const Partials<kDim, kColumns>& partials, uint32_t chunks, uint32_t column, uint32_t element) {
     constexpr uint32_t kAtOnce = 12;
@@ -45,8 +45,8 @@ __device__ Softmax add_up(const Partials<kDim, kColumns>& partials, uint32_t chu
     return result;
 }
 
-// Goes over the chunks of one row and block of columns that belong to this worker, and leaves the cursor behind them.
-// Returns what is left to do when other blocks have the rest of them; `done` is zero when nothing is.
+// Attends to this worker's chunks of one row and column block and moves the cursor past them. Returns what is left to do when
+// other blocks have the rest of the chunks; `done` is zero when nothing is.
 template <int kDim, int kColumns, typename Kv, int kRoom>
 __device__ Place attend_row(const AttendParams& p, const Share& share, Split<kDim, kColumns, Kv, kRoom>& split, Cursor& cursor) {
     constexpr int kGroups = kColumns / kGroupColumns, kFours = Meeting<kDim>::kFours;
@@ -55,7 +55,7 @@ __device__ Place attend_row(const AttendParams& p, const Share& share, Split<kDi
     place.used = min(cursor.sequence.fresh * p.group - place.first_column, static_cast<uint32_t>(kColumns));
     const uint32_t last = cursor.origin() + first_unit_of(cursor.end_chunk - 1) - cursor.work.first_unit;
     const bool alone = cursor.chunk == first && last < share.end;
-    // A row that several blocks share is named after the one in whose share it begins.
+    // A row shared by several blocks is named after the block in whose share it begins.
     if (!alone) place.slot = Shares(share.total, p.workers).owner(cursor.origin());
     const Partials<kDim, kColumns> partials(p, place.slot, split.head);
     Softmax results[kGroups][kFours];
@@ -102,7 +102,7 @@ __device__ Place attend_row(const AttendParams& p, const Share& share, Split<kDi
     return place;
 }
 
-// Counts the chunks that are done of a row that blocks share; the block that finds all of them done adds them up.
+// Counts a shared row's finished chunks; the block that completes the count merges them.
 template <int kDim, int kColumns>
 __device__ void finish(const AttendParams& p, const Place& place, uint32_t head, uint32_t* last) {
     if (place.done == 0) return;
@@ -128,22 +128,22 @@ template <int kDim, int kColumns, typename Kv, int kRoom>
 __device__ void attend_split(const AttendParams& p) {
     using Work = Split<kDim, kColumns, Kv, kRoom>;
     extern __shared__ __align__(128) uint8_t shared[];
-    let_successor_begin();
+    launch_dependent_grids();
     if (p.head_dim < kDim) {
-        // What no copy writes counts as zero.
+        // What no copy writes is zero.
         uint4* words = reinterpret_cast<uint4*>(shared);
         for (int i = threadIdx.x; i < kWarps * Work::kStages * Work::kStage / 16; i += kThreads) words[i] = {};
     }
     auto* meeting = reinterpret_cast<Meeting<kDim>*>(shared + kWarps * Work::kStages * Work::kStage);
-    if (p.homes) wait_for_predecessor();
+    if (p.homes) wait_on_dependent_grids();
     const Share share = find_share<kThreads>(p, blockIdx.x / p.kv_heads, kColumns, meeting->words);
     if (share.begin >= share.end) {
-        wait_for_predecessor();
+        wait_on_dependent_grids();
         return;
     }
     Cursor cursor = Cursor::seek(p, share, kColumns);
     if (!cursor.live(p, share)) {
-        wait_for_predecessor();
+        wait_on_dependent_grids();
         return;
     }
     Work split(p, share, cursor, shared);
@@ -155,7 +155,7 @@ __device__ void attend_split(const AttendParams& p) {
     }
     // A warp may have had no tile to wait for.
     split.wait_once();
-    // Everyone's partial results are there before anyone counts them.
+    // All partial results are written before the counter is raised.
     __threadfence();
     __syncthreads();
     finish<kDim, kColumns>(p, first, split.head, split.meeting->words);

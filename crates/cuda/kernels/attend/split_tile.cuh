@@ -1,7 +1,7 @@
-// Sixteen positions of one key head in shared memory, and a warp's products with them.
+// Sixteen positions of one KV head in shared memory, and a warp's MMAs with them.
 //
-// Scores are computed as K·Qᵀ and results as Vᵀ·Pᵀ: positions and then elements take the sixteen rows of a product,
-// the columns (query heads of the group, times new tokens) its eight. An odd number of columns wastes little that way.
+// Scores are K·Qᵀ and results Vᵀ·Pᵀ: positions, then elements, are M of the MMA; columns (query heads of the group times new
+// tokens) are N = 8, so an odd number of columns wastes little.
 #pragma once
 #include "../common/copy.cuh"
 #include "../common/approximate.cuh"
@@ -10,48 +10,48 @@
 
 constexpr uint32_t kAllLanes = 0xffffffffu;
 constexpr int kTile = 16;
-// In place of a slot: nothing to see there.
+// Stands for a slot: nothing visible there.
 constexpr uint32_t kNoSlot = 0xffffffffu;
 
 template <int kDim, typename Kv>
 struct SplitTile {
     static constexpr int kElement = sizeof(Kv);
     static constexpr int kRowBytes = kDim * kElement;
-    static constexpr int kPieces = kRowBytes / 16;
+    static constexpr int kVectors = kRowBytes / 16;
     static constexpr int kBytes = kTile * kRowBytes;
     static constexpr bool kNarrow = kElement == 1;
 
-    // Where a 16-byte piece of a row lies, so that eight rows of one piece lie in eight different places of the banks.
-    __device__ static uint32_t place(uint32_t row, uint32_t piece) {
-        const uint32_t turned = kPieces >= 8 ? piece ^ (row & 7) : piece ^ ((row >> 1) & 3);
+    // Swizzled offset of a 16-byte vector: the same vector of eight rows lies in eight different banks.
+    __device__ static uint32_t place(uint32_t row, uint32_t vector) {
+        const uint32_t turned = kVectors >= 8 ? vector ^ (row & 7) : vector ^ ((row >> 1) & 3);
         return row * kRowBytes + turned * 16;
     }
 
     // Rows that a warp copies at once.
-    static constexpr int kRows = 32 / kPieces;
+    static constexpr int kRows = 32 / kVectors;
 
-    // As `place`, for row `first + lane / kPieces` and piece `lane % kPieces`; `first` is known when compiling.
+    // As `place`, for row `first + lane / kVectors` and vector `lane % kVectors`; `first` is a compile-time constant.
     __device__ static uint32_t place_of_lane(uint32_t first) {
-        const uint32_t lane = threadIdx.x % 32, row = lane / kPieces, piece = lane % kPieces;
-        const uint32_t turned = kPieces >= 8 ? (piece ^ row) ^ (first & 7) : piece ^ ((row >> 1) & 3);
+        const uint32_t lane = threadIdx.x % 32, row = lane / kVectors, vector = lane % kVectors;
+        const uint32_t turned = kVectors >= 8 ? (vector ^ row) ^ (first & 7) : vector ^ ((row >> 1) & 3);
         return (first + row) * kRowBytes + turned * 16;
     }
 
-    // Starts the copies of sixteen slots in a row, of which those in [begin, end) are seen.
+    // Starts the copies of sixteen consecutive slots, of which [begin, end) are visible.
     __device__ static void load_run(const AttendParams& p, uint8_t* stage, uint32_t slot, uint32_t head, uint32_t begin,
                                     uint32_t end) {
         const uint32_t lane = threadIdx.x % 32, head_bytes = p.head_dim * kElement;
-        const uint32_t slot_bytes = p.kv_heads * head_bytes, row = lane / kPieces, piece = lane % kPieces;
-        if (piece * 16 >= head_bytes) return;
-        const size_t offset = static_cast<size_t>(slot) * slot_bytes + row * slot_bytes + head * head_bytes + piece * 16;
+        const uint32_t slot_bytes = p.kv_heads * head_bytes, row = lane / kVectors, vector = lane % kVectors;
+        if (vector * 16 >= head_bytes) return;
+        const size_t offset = static_cast<size_t>(slot) * slot_bytes + row * slot_bytes + head * head_bytes + vector * 16;
         const uint8_t* keys = static_cast<const uint8_t*>(p.keys) + offset;
         const uint8_t* values = static_cast<const uint8_t*>(p.values) + offset;
         const uint32_t to = shared_address(stage);
         if (begin == 0 && end == kTile) {
 #pragma unroll
             for (int first = 0; first < kTile; first += kRows) {
-                copy16(to + place_of_lane(first), keys);
-                copy16(to + kBytes + place_of_lane(first), values);
+                cp_async16(to + place_of_lane(first), keys);
+                cp_async16(to + kBytes + place_of_lane(first), values);
                 keys += kRows * slot_bytes;
                 values += kRows * slot_bytes;
             }
@@ -60,14 +60,14 @@ struct SplitTile {
 #pragma unroll
         for (int first = 0; first < kTile; first += kRows) {
             const bool seen = first + row >= begin && first + row < end;
-            copy16(to + place_of_lane(first), seen ? keys : p.keys, seen);
-            copy16(to + kBytes + place_of_lane(first), seen ? values : p.values, seen);
+            cp_async16(to + place_of_lane(first), seen ? keys : p.keys, seen);
+            cp_async16(to + kBytes + place_of_lane(first), seen ? values : p.values, seen);
             keys += kRows * slot_bytes;
             values += kRows * slot_bytes;
         }
     }
 
-    // Starts the copies of sixteen slots anywhere; lane l knows that of position l % 16. Out of the way of the loop.
+    // Starts the copies of sixteen arbitrary slots; lane l has that of position l % 16. Rare, so kept out of the loop's code.
     __device__ __noinline__ static void load_slots(const AttendParams& p, uint8_t* stage, uint32_t slot, uint32_t head) {
         const uint32_t lane = threadIdx.x % 32, head_bytes = p.head_dim * kElement;
         const uint8_t* keys = static_cast<const uint8_t*>(p.keys) + head * head_bytes;
@@ -77,26 +77,26 @@ struct SplitTile {
             load_elements(p, stage, slot, keys, values);
             return;
         }
-        const uint32_t piece = lane % kPieces, to = shared_address(stage);
+        const uint32_t vector = lane % kVectors, to = shared_address(stage);
 #pragma unroll
         for (int first = 0; first < kTile; first += kRows) {
-            const uint32_t from = __shfl_sync(kAllLanes, slot, first + lane / kPieces);
+            const uint32_t from = __shfl_sync(kAllLanes, slot, first + lane / kVectors);
             const bool seen = from != kNoSlot;
-            const size_t offset = (seen ? from * slot_bytes : 0) + piece * 16;
-            if (piece * 16 < head_bytes) {
-                copy16(to + place_of_lane(first), keys + offset, seen);
-                copy16(to + kBytes + place_of_lane(first), values + offset, seen);
+            const size_t offset = (seen ? from * slot_bytes : 0) + vector * 16;
+            if (vector * 16 < head_bytes) {
+                cp_async16(to + place_of_lane(first), keys + offset, seen);
+                cp_async16(to + kBytes + place_of_lane(first), values + offset, seen);
             }
         }
     }
 
-    // True when heads are made of 16-byte pieces.
+    // True when heads are 16-byte aligned.
     __device__ static bool is_even(const AttendParams& p) {
         const size_t bits = p.head_dim * kElement | reinterpret_cast<size_t>(p.keys) | reinterpret_cast<size_t>(p.values);
         return bits % 16 == 0;
     }
 
-    // Heads whose rows are not made of 16-byte pieces.
+    // Heads whose rows are not 16-byte aligned.
     __device__ static void load_elements(const AttendParams& p, uint8_t* stage, uint32_t slot, const uint8_t* keys,
                                          const uint8_t* values) {
         for (uint32_t row = 0; row < kTile; ++row) {
@@ -125,13 +125,13 @@ struct SplitTile {
 
     __device__ static void multiply(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
         if constexpr (kNarrow) {
-            multiply_f16(sum, a, b0, b1);
+            mma_f16(sum, a, b0, b1);
         } else {
-            multiply_bf16(sum, a, b0, b1);
+            mma_bf16(sum, a, b0, b1);
         }
     }
 
-    // scores = K·Qᵀ: rows are positions. Four sums in turn, so that no product waits for the one before.
+    // scores = K·Qᵀ: rows are positions. Four accumulators in turn, so that no MMA waits for the previous one.
     template <int kGroups>
     __device__ static void score(uint32_t keys, const uint32_t (&query)[kGroups][kDim / 16][2], float (&scores)[kGroups][4]) {
         constexpr int kSums = kGroups == 1 ? 4 : 2;
@@ -148,7 +148,7 @@ struct SplitTile {
 #pragma unroll
             for (int step = 0; step < kDim / 16; step += 2) {
                 uint32_t bytes[4];
-                load_matrices(bytes, keys + (first ^ step * 16));
+                ldmatrix(bytes, keys + (first ^ step * 16));
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     const uint32_t a[4] = {widen_fp8(bytes[2 * half]), widen_fp8(bytes[2 * half + 1]),
@@ -160,7 +160,7 @@ struct SplitTile {
 #pragma unroll
             for (int step = 0; step < kDim / 16; ++step) {
                 uint32_t a[4];
-                load_matrices(a, keys + (first ^ step * 32));
+                ldmatrix(a, keys + (first ^ step * 32));
                 add(step, a);
             }
         }
@@ -180,12 +180,12 @@ struct SplitTile {
     __device__ static void mix(uint32_t values, const uint32_t (&weights)[kGroups][2], float (&sums)[kDim / 16][kGroups][4]) {
         const uint32_t lane = threadIdx.x % 32, odd = lane / 8 % 2;
         if constexpr (kNarrow) {
-            // Matrices: positions 0–7 and 8–15 of one piece, then of the next.
+            // Matrices: positions 0–7 and 8–15 of one vector, then of the next.
             const uint32_t first = place(lane % 8 + odd * 8, lane / 16);
 #pragma unroll
             for (int step = 0; step < kDim / 16; step += 2) {
                 uint32_t bytes[4];
-                load_matrices_transposed(bytes, values + (first ^ step * 16));
+                ldmatrix_trans(bytes, values + (first ^ step * 16));
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     uint32_t a[4];
@@ -202,7 +202,7 @@ struct SplitTile {
 #pragma unroll
             for (int step = 0; step < kDim / 16; ++step) {
                 uint32_t a[4];
-                load_matrices_transposed(a, values + (first ^ step * 32));
+                ldmatrix_trans(a, values + (first ^ step * 32));
 #pragma unroll
                 for (int group = 0; group < kGroups; ++group) {
                     multiply(sums[step][group], a, weights[group][0], weights[group][1]);

@@ -1,4 +1,4 @@
-// The warps that compute: scores of a unit, weights, and what the weights mix.
+// The computing warps: scores of a unit, softmax weights, weighted sums.
 #pragma once
 #include "stream_fresh.cuh"
 #include "stream_merge.cuh"
@@ -11,7 +11,7 @@ struct StreamConsumer {
     using Tile = StreamTile<Shape>;
     static constexpr bool kNarrow = Shape::kNarrow;
     static constexpr int kGroups = Shape::kGroups;
-    // Steps of sixteen elements, and how many of them a warp mixes.
+    // Steps of sixteen elements, and how many of them a warp sums.
     static constexpr int kSteps = kDim / 16;
     static constexpr int kMine = kSteps > kWarps ? kSteps / kWarps : 1;
     using Chunk = Result<kMine, kGroups>;
@@ -23,20 +23,20 @@ struct StreamConsumer {
     const uint32_t head;
     const uint32_t warp = threadIdx.x / 32;
     const uint32_t lane = threadIdx.x % 32;
-    RingPlace<Shape::kBuffers> at;
+    FixedPipelineState<Shape::kBuffers> at;
     StreamFresh<Shape> new_tokens;
     uint32_t query[kGroups][kSteps][2];
     Chunk chunk;
-    // What the chunks of the row so far have become, but for one that has ended and is still to be added.
+    // The merged chunks of the row so far, without one that has ended and is still to be merged.
     Chunk result;
     bool is_left = false;
 
     __device__ StreamConsumer(const StreamParams& params, const Shape& shared, uint32_t kv_head)
         : p(params), a(params.attend), shape(shared), head(kv_head), new_tokens(params, shared, kv_head) {}
 
-    __device__ static void meet_others() { meet(kMeeting, kComputing); }
+    __device__ static void meet_others() { named_barrier_sync(kMeeting, kComputing); }
 
-    // Uses unit after unit until there is none; then adds up what this block was the last one to wait for.
+    // Uses all units; then merges the shared rows for which this block was the last one.
     __device__ void run(const StreamStart& start) {
         const uint4 plan = start.place;
         const bool rotates = p.fresh.slots != nullptr;
@@ -71,9 +71,9 @@ struct StreamConsumer {
             }
             write(row);
         }
-        wait_for_predecessor();
-        // The row behind the last one may have been asked for; its copies land in this block's memory.
-        wait_copies<0>();
+        wait_on_dependent_grids();
+        // The row after the last one may have been requested; its copies land in this block's memory.
+        cp_async_wait<0>();
     }
 
 private:
@@ -83,8 +83,8 @@ private:
         uint32_t used;
     };
 
-    // Adds a chunk to its row, or puts it where the block finds it that adds up the row; true when the row is done. What need
-    // not be added at once is left until there is something to wait for.
+    // Merges a chunk into its row, or stores it for the block that merges the row; true when the row is done. A merge that can
+    // wait is deferred until there is a wait to overlap with.
     __device__ bool end_chunk(const Unit& unit) {
         const bool adds_up = unit.has(kAddsUp);
         if (!adds_up || unit.chunk == 0) result.clear();
@@ -96,7 +96,7 @@ private:
         return false;
     }
 
-    // Adds the chunk that was left, or nothing; without a branch, so that it is done beside products.
+    // Merges the deferred chunk, or nothing; branch-free, so that it overlaps with MMAs.
     __device__ void add_left(bool begins) {
         Chunk left = chunk;
         left.keep(is_left);
@@ -142,7 +142,7 @@ private:
 #pragma unroll
                     for (int i = 0; i < 2; ++i) {
                         const uint32_t pair =
-                            transpose_matrix(pack_bf16(sum[2 * i] * factors[0], sum[2 * i + 1] * factors[1]));
+                            movmatrix_trans(pack_bf16(sum[2 * i] * factors[0], sum[2 * i + 1] * factors[1]));
                         place.put((warp * kMine + mine) * 16 + i * 8 + lane % 4 * 2, pair);
                     }
                 }
@@ -167,12 +167,12 @@ private:
         }
     };
 
-    // Makes the queries of a row and block of columns ready; everyone is done with those of the row before.
+    // Prepares the queries of a row and column block; all warps are done with the previous ones.
     __device__ void open_row(const Unit& unit) {
         if (p.fresh.slots) {
             new_tokens.open(unit);
         } else {
-            wait_for_predecessor();
+            wait_on_dependent_grids();
             take_rotated(unit);
         }
         meet_others();
@@ -187,17 +187,17 @@ private:
             const bf16* from = a.query + static_cast<size_t>(unit.first_token + p.token_of(number)) * a.query_stride +
                                (head * a.group + p.head_of(number)) * a.head_dim;
 #pragma unroll 1
-            for (uint32_t piece = lane; piece < kDim / 8; piece += 32) {
-                reinterpret_cast<uint4*>(shape.control->query[column])[piece] =
-                    piece * 8 < filled ? reinterpret_cast<const uint4*>(from)[piece] : uint4{};
+            for (uint32_t vector = lane; vector < kDim / 8; vector += 32) {
+                reinterpret_cast<uint4*>(shape.control->query[column])[vector] =
+                    vector * 8 < filled ? reinterpret_cast<const uint4*>(from)[vector] : uint4{};
             }
         }
     }
 
-    // Counts the chunks that are done of the rows that blocks share, and above them those that came added up; the block
-    // that finds all of a row done adds up the rest.
+    // Counts finished chunks of shared rows, and in the upper bits those already merged; the block that completes a row's count
+    // merges the rest.
     __device__ void count() const {
-        // Everyone's partial results are there before anyone counts them.
+        // All partial results are written before the counter is raised.
         __threadfence();
         meet_others();
         if (threadIdx.x == 0 || threadIdx.x == 32) {
@@ -212,8 +212,8 @@ private:
         __threadfence();
     }
 
-    // Queries as the second factor of a product: this lane has column `lane / 4` of each group, and in each step two pairs
-    // of elements in the order in which keys come.
+    // Queries as operand B: this lane has column `lane / 4` of each group, and in each step two pairs of elements in the order
+    // in which keys come.
     __device__ void take_query() {
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
@@ -236,30 +236,30 @@ private:
 
     __device__ uint8_t* buffer(uint32_t stage) const { return shape.ring + stage * Shape::kBuffer; }
 
-    __device__ void wait_full(const RingPlace<Shape::kBuffers>& place) const {
-        shape.control->full[place.stage].wait(place.parity);
+    __device__ void wait_full(const FixedPipelineState<Shape::kBuffers>& place) const {
+        shape.control->full[place.index].wait(place.parity);
     }
 
     // This warp is done with the next buffer.
     __device__ void release() {
-        if (lane == 0) shape.control->empty[at.stage].arrive();
+        if (lane == 0) shape.control->empty[at.index].arrive();
         at.advance();
     }
 
     __device__ void use_unit(const Unit& unit) {
         const uint32_t fresh = unit.old - unit.first;
         const bool is_fresh = p.fresh.slots && fresh < kUnit;
-        RingPlace<Shape::kBuffers> keys = at;
+        FixedPipelineState<Shape::kBuffers> keys = at;
         if (warp >= kWarps / 2) {
             keys.advance();
             wait_full(keys);
         }
         if (is_fresh && fresh / kTile == warp) {
-            put_row(buffer(keys.stage), fresh % kHalf, shape.control->key);
+            put_row(buffer(keys.index), fresh % kHalf, shape.control->key);
             __syncwarp();
         }
         float scores[kGroups][4];
-        score(shared_address(buffer(keys.stage)), scores);
+        score(shared_address(buffer(keys.index)), scores);
         add_left(unit.has(kBeginsChunk));
         __syncwarp();
         release();
@@ -275,25 +275,25 @@ private:
         mix(kept);
     }
 
-    // One row of a buffer, copied by a warp from where it lies in shared memory.
+    // Copies one row of a buffer from shared memory; called by a warp.
     __device__ void put_row(uint8_t* to, uint32_t row, const uint8_t* from) const {
 #pragma unroll 1
-        for (uint32_t piece = lane; piece < Shape::kSlices * 8; piece += 32) {
-            *reinterpret_cast<uint4*>(to + Shape::place(row, piece)) = reinterpret_cast<const uint4*>(from)[piece];
+        for (uint32_t vector = lane; vector < Shape::kSlices * 8; vector += 32) {
+            *reinterpret_cast<uint4*>(to + Shape::place(row, vector)) = reinterpret_cast<const uint4*>(from)[vector];
         }
         publish_shared();
     }
 
-    // Values that nobody sees may be anything; weights of zero must meet numbers. A new one is put in its place.
+    // Clears invisible values, since a weight of zero times garbage could be NaN, and writes a new value.
     __device__ void clear_unseen(const Unit& unit, uint32_t fresh) const {
-        RingPlace<Shape::kBuffers> values = at;
+        FixedPipelineState<Shape::kBuffers> values = at;
 #pragma unroll 1
         for (uint32_t half = 0; half < kUnit; half += kHalf, values.advance()) {
             const uint32_t begin = min(max(unit.begin(), half) - half, kHalf), end = min(max(unit.end(), half) - half, kHalf);
             const bool is_new = fresh - half < kHalf;
             if (begin == 0 && end == kHalf && !is_new) continue;
             wait_full(values);
-            uint8_t* to = buffer(values.stage);
+            uint8_t* to = buffer(values.index);
             clear_rows(to, 0, begin);
             clear_rows(to, end, kHalf);
             publish_shared();
@@ -301,7 +301,7 @@ private:
         }
     }
 
-    // Rows of a buffer lie side by side in each slice of it.
+    // Rows of a buffer are contiguous in each slice of it.
     __device__ static void clear_rows(uint8_t* to, uint32_t begin, uint32_t end) {
 #pragma unroll 1
         for (uint32_t slice = 0; slice < Shape::kSlices; ++slice, to += Shape::kSliceBytes) {
@@ -312,8 +312,8 @@ private:
         }
     }
 
-    // scores = K·Qᵀ of this warp's sixteen positions: rows are positions. Sums in turn, so that no product waits for the
-    // one before.
+    // scores = K·Qᵀ of this warp's sixteen positions: rows are positions. Several accumulators in turn, so that no MMA waits for
+    // the previous one.
     __device__ void score(uint32_t keys, float (&scores)[kGroups][4]) const {
         constexpr int kSums = kGroups == 1 ? 4 : 2;
         const uint32_t row = warp % (kWarps / 2) * kTile + lane % 16, first = keys + row * 128 + (lane / 16 ^ row % 8) * 16;
@@ -328,7 +328,7 @@ private:
 #pragma unroll
             for (int step = 0; step < kSteps; step += 2) {
                 uint32_t bytes[4];
-                load_matrices(bytes, (first ^ step % 8 * 16) + step / 8 * Shape::kSliceBytes);
+                ldmatrix(bytes, (first ^ step % 8 * 16) + step / 8 * Shape::kSliceBytes);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     const uint32_t x[4] = {widen_fp8(bytes[2 * half]), widen_fp8(bytes[2 * half + 1]),
@@ -340,7 +340,7 @@ private:
 #pragma unroll
             for (int step = 0; step < kSteps; ++step) {
                 uint32_t x[4];
-                load_matrices(x, (first ^ step % 4 * 32) + step / 4 * Shape::kSliceBytes);
+                ldmatrix(x, (first ^ step % 4 * 32) + step / 4 * Shape::kSliceBytes);
                 add(step, x);
             }
         }
@@ -365,7 +365,7 @@ private:
         }
     }
 
-    // Takes what a column does not see out of the scores of this warp's tile.
+    // Masks scores that a column must not see.
     __device__ void hide(const Unit& unit, float (&scores)[kGroups][4]) const {
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
@@ -393,8 +393,7 @@ private:
         }
     }
 
-    // Scores become weights relative to the largest so far, for everyone to see; `kept` says how much is left of what
-    // was summed before.
+    // Online softmax, written to shared memory for all warps; `kept` is the rescale factor of earlier sums.
     __device__ void weigh(float (&scores)[kGroups][4], float (&kept)[kGroups][2]) {
         const float scale = a.scale * kLog2E;
 #pragma unroll
@@ -412,16 +411,16 @@ private:
                 scores[group][i + 2] = power_of_two(scores[group][i + 2] * scale - largest);
             }
             shape.control->weights[group][warp][lane] =
-                make_uint2(transpose_matrix(Tile::pack(scores[group][0], scores[group][1])),
-                           transpose_matrix(Tile::pack(scores[group][2], scores[group][3])));
+                make_uint2(movmatrix_trans(Tile::pack(scores[group][0], scores[group][1])),
+                           movmatrix_trans(Tile::pack(scores[group][2], scores[group][3])));
         }
     }
 
-    // sums = kept · sums + Vᵀ·Pᵀ: rows are this warp's elements. Weights are added up by a product with ones.
+    // sums = kept · sums + Vᵀ·Pᵀ: rows are this warp's elements. The sum of weights is an MMA with ones.
     __device__ void mix(const float (&kept)[kGroups][2]) {
         constexpr uint32_t kOnes = kNarrow ? 0x3c003c00u : 0x3f803f80u;
         constexpr uint32_t kOne[4] = {kOnes, kOnes, kOnes, kOnes};
-        // Of tiles with even numbers and of the others, so that no product waits for the one before.
+        // Even and odd tiles have separate accumulators, so that no MMA waits for the previous one.
         float totals[2][kGroups][4] = {}, others[kMine][kGroups][4] = {};
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
@@ -444,7 +443,7 @@ private:
                 }
             }
             if (tile % kEach == 0) wait_full(at);
-            const uint32_t values = shared_address(buffer(at.stage)) + tile % kEach * kTile * 128;
+            const uint32_t values = shared_address(buffer(at.index)) + tile % kEach * kTile * 128;
             if (has_elements) {
 #pragma unroll
                 for (int mine = 0; mine < kMine; ++mine) {

@@ -1,6 +1,6 @@
-// New tokens as they left the projection: asked for a row ahead, then normalised, rotated and stored.
+// New tokens as the QKV GEMM left them: loaded one row ahead, then normalised, rotated and stored.
 //
-// Memory that is busy with keys and values answers late, and a block that waits for its queries asks for nothing else soon.
+// Memory that is busy with keys and values answers late, and a block that waits for its queries requests nothing else soon.
 #pragma once
 #include "../common/head.cuh"
 #include "../common/order.cuh"
@@ -20,7 +20,7 @@ struct StreamFresh {
     const uint32_t head;
     const uint32_t warp = threadIdx.x / 32;
     const uint32_t lane = threadIdx.x % 32;
-    // Of the next row and block of columns: the token, its first column, and where it stands and is stored.
+    // Of the next row and column block: the token, its first column, its position and slot.
     uint32_t token = 0;
     uint32_t first_column = 0;
     uint32_t position = 0;
@@ -29,7 +29,7 @@ struct StreamFresh {
     __device__ StreamFresh(const StreamParams& params, const Shape& shared, uint32_t kv_head)
         : p(params), a(params.attend), shape(shared), head(kv_head) {}
 
-    // Looks at the row that the block begins with. Weights of norms come along; everyone sees them once they have met.
+    // Loads the block's first row and the norm weights; visible to all after the next barrier.
     __device__ void begin(uint32_t first_token, uint32_t block) {
         const uint32_t i = threadIdx.x, wide = p.fresh.wide_norms;
         token = first_token;
@@ -40,16 +40,16 @@ struct StreamFresh {
         if (p.fresh.key_norm) shape.control->norms[1][i] = number(p.fresh.key_norm, wide, i);
     }
 
-    // Asks for the next row, if there is one; the projection may still run. Nobody takes queries of the row before any more.
+    // Loads the next row, if there is one; the QKV GEMM may still run. All warps are done with the previous row's queries.
     __device__ void ask() const {
         if (token >= a.rows) return;
         ask_angles();
-        wait_for_predecessor();
+        wait_on_dependent_grids();
         ask_token();
     }
 
-    // Makes the queries ready, and stores the key and the value if they are this block's. Every lane takes what it asked for
-    // itself, but for angles.
+    // Prepares the queries, and stores the key and the value if they are this block's. Each lane uses what it loaded itself,
+    // except for the angles.
     __device__ void open(const Unit& unit) {
         const uint32_t home = slot;
         first_column += kColumns;
@@ -58,8 +58,8 @@ struct StreamFresh {
             ++token;
         }
         look_up();
-        wait_copies<0>();
-        meet(kMeeting, kComputing);
+        cp_async_wait<0>();
+        named_barrier_sync(kMeeting, kComputing);
         const typename Head::Angles angles(shape.control->angles, kDim, nullptr);
 #pragma unroll 1
         for (uint32_t column = warp; column < kColumns + kWarps; column += kWarps) {
@@ -95,10 +95,10 @@ private:
         if (warp != kAngleWarp) return;
         const float* from = p.fresh.table + static_cast<size_t>(position) * kDim + lane * kEach;
 #pragma unroll
-        for (int i = 0; i < kEach; i += kAtOnce) copy_few<4 * kAtOnce>(shape.control->angles + lane * kEach + i, from + i);
+        for (int i = 0; i < kEach; i += kAtOnce) cp_async<4 * kAtOnce>(shape.control->angles + lane * kEach + i, from + i);
     }
 
-    // Queries go where they will be once they are rotated.
+    // Raw queries use the memory of the rotated ones.
     __device__ void ask_token() const {
         constexpr int kBytes = kDim / 32 * sizeof(bf16);
         const uint32_t first = Head::first();
@@ -107,20 +107,20 @@ private:
         for (uint32_t column = warp; column < kColumns; column += kWarps) {
             const uint32_t number = first_column + column;
             if (number >= a.group) continue;
-            copy_few<kBytes>(shape.control->query[column] + first, queries + (head * a.group + number) * kDim);
+            cp_async<kBytes>(shape.control->query[column] + first, queries + (head * a.group + number) * kDim);
         }
         if (warp == kKeyWarp) {
             const bf16* from = p.fresh.key + static_cast<size_t>(token) * p.fresh.key_stride;
-            copy_few<kBytes>(shape.control->raw_key + first, from + head * kDim + first);
+            cp_async<kBytes>(shape.control->raw_key + first, from + head * kDim + first);
         }
         if (warp == kValueWarp) {
             const bf16* from = p.fresh.value + static_cast<size_t>(token) * p.fresh.value_stride;
-            copy_few<kBytes>(shape.control->raw_value + first, from + head * kDim + first);
+            cp_async<kBytes>(shape.control->raw_value + first, from + head * kDim + first);
         }
-        commit_copies();
+        cp_async_commit();
     }
 
-    // To the cache, and to where the unit that holds the new position finds it.
+    // To the cache, and to where the unit with the new position finds it.
     __device__ void keep(const Head& some, uint32_t home, const void* cache, uint8_t* aside) const {
         Kv* to = static_cast<Kv*>(const_cast<void*>(cache)) + (static_cast<size_t>(home) * a.kv_heads + head) * kDim;
         if constexpr (Shape::kNarrow) {

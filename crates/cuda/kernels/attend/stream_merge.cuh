@@ -1,13 +1,12 @@
-// Results of chunks become the result of a row.
+// Merges results of chunks into a row's result.
 //
-// They are added in a fixed order by the same instructions wherever it happens, so that it does not matter whether one
-// block went over a whole row or many shared it.
+// Always in a fixed order by the same instructions, so that results do not depend on how many blocks share a row.
 #pragma once
 #include "../common/approximate.cuh"
 #include "stream.cuh"
 
-// A running softmax as a lane holds it: columns 2 · (lane % 4) and the next one of each group, rows of a product of each
-// of the warp's steps.
+// A running softmax as a lane holds it: columns 2 · (lane % 4) and the next one of each group, rows of each of the warp's
+// MMA steps.
 template <int kMine, int kGroups>
 struct Result {
     float max[kGroups][2];
@@ -56,7 +55,7 @@ struct Result {
         }
     }
 
-    // Weight that goes nowhere: `sinks` are those of this lane's columns.
+    // Attention sinks, a weight without a value: `sinks` are those of this lane's columns.
     __device__ void add_sinks(const float (&sinks)[kGroups][2]) {
         Result other;
         other.clear();
@@ -93,7 +92,7 @@ struct StreamPartials {
         return chunk * kGroups * 4 + group * 4 + threadIdx.x % 4;
     }
 
-    // Warps without elements of their own have nothing to add.
+    // Warps without elements of their own have nothing to merge.
     __device__ static bool has_elements() { return threadIdx.x < kColumns * kDim / 4 / (kMine * kGroups); }
 
     __device__ void store(uint32_t chunk, const Result<kMine, kGroups>& result) const {
@@ -112,11 +111,11 @@ struct StreamPartials {
         }
     }
 
-    // Adds up all chunks of a row, as many at a time as `room` has place for. The first ones came added up, in the first
-    // one's place. Every thread takes what it copied itself.
+    // Merges all chunks of a row, as many at a time as fit into `room`. The first ones were merged already and lie in the first
+    // one's place. Every thread uses what it copied itself.
     template <uint32_t kRoom>
     __device__ void add_up(uint32_t chunks, uint32_t added, uint8_t* room, Result<kMine, kGroups>& result) const {
-        constexpr uint32_t kPieces = kGroups * (kMine + 1), kAtOnce = kRoom / (kPieces * kComputing * 16);
+        constexpr uint32_t kVectors = kGroups * (kMine + 1), kAtOnce = kRoom / (kVectors * kComputing * 16);
         result.clear();
         if (!has_elements()) return;
         float4* place = reinterpret_cast<float4*>(room) + threadIdx.x;
@@ -127,21 +126,21 @@ struct StreamPartials {
 #pragma unroll 1
             for (uint32_t i = 0; i < count; ++i) {
                 const uint32_t chunk = first + i == 0 ? 0 : added + first + i - 1;
-                float4* to = place + i * kPieces * kComputing;
+                float4* to = place + i * kVectors * kComputing;
 #pragma unroll
                 for (int group = 0; group < kGroups; ++group) {
-                    copy16(shared_address(to + group * kComputing), scales + scale_place(chunk, group));
+                    cp_async16(shared_address(to + group * kComputing), scales + scale_place(chunk, group));
 #pragma unroll
                     for (int mine = 0; mine < kMine; ++mine) {
-                        copy16(shared_address(to + (kGroups + mine * kGroups + group) * kComputing),
+                        cp_async16(shared_address(to + (kGroups + mine * kGroups + group) * kComputing),
                                sums + sum_place(chunk, mine, group));
                     }
                 }
             }
-            commit_copies();
-            wait_copies<0>();
+            cp_async_commit();
+            cp_async_wait<0>();
 #pragma unroll 1
-            for (uint32_t i = 0; i < count; ++i) result.add(load(place + i * kPieces * kComputing));
+            for (uint32_t i = 0; i < count; ++i) result.add(load(place + i * kVectors * kComputing));
         }
     }
 

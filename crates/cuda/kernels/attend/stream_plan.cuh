@@ -1,5 +1,5 @@
-// Where a worker of `attend_stream` begins and ends: everyone in a block adds up the work of all rows, then each warp
-// plans for a worker, its lanes all alike.
+// Plans of `attend_stream`: where each worker begins and ends. The block sums up the work of all rows, then each warp plans for
+// one worker, with all lanes alike.
 #pragma once
 #include "../common/memory.cuh"
 #include "stream.cuh"
@@ -7,23 +7,23 @@
 struct PlanParams {
     AttendParams attend;
     StreamPlan* plans;
-    // Positions that one copy brings, and columns of the kernel that attends.
+    // Positions that one copy brings, and columns of the attention kernel.
     uint32_t run;
     uint32_t columns;
 };
 
-// Positions that a block could read in the time that is lost where rows are cut.
+// Positions that a block could read in the time that a cut row costs.
 constexpr uint32_t kCutting = 256;
 constexpr int kPlanners = 8;
 constexpr int kPlanThreads = 32 * kPlanners;
 
-// Of every thread's rows, all work before them; and all there is.
+// Work before each thread's rows, and all work.
 struct WorkBefore {
     uint32_t sums[kPlanThreads + 1];
     uint32_t parts[kPlanners];
-    // The rows themselves where every thread has one at most: first token, new ones, length, and where its pages are listed.
+    // The rows themselves where each thread has at most one: first token, new tokens, length, page table row.
     uint4 rows[kPlanThreads];
-    // Then also what is read of each, counted by every block of columns.
+    // Then also the work per column block of each row.
     uint32_t positions[kPlanThreads];
 };
 
@@ -32,7 +32,7 @@ struct StreamPlanner {
     const AttendParams& a;
     WorkBefore& before;
     const uint32_t each;
-    // The row that was looked at last, and where its work begins among all work.
+    // The row that was loaded last, and where its work begins.
     uint32_t row = 0;
     uint32_t offset = 0;
     Sequence sequence{};
@@ -41,7 +41,7 @@ struct StreamPlanner {
     __device__ StreamPlanner(const PlanParams& params, WorkBefore& shared)
         : p(params), a(params.attend), before(shared), each((a.rows + kPlanThreads - 1) / kPlanThreads) {}
 
-    // Adds up the work of all rows; ends with a barrier.
+    // Sums up the work of all rows; ends with a barrier.
     __device__ void add_up() {
         const uint32_t thread = threadIdx.x, warp = thread / 32;
         const uint32_t last = min((thread + 1) * each, a.rows);
@@ -70,12 +70,12 @@ struct StreamPlanner {
     __device__ StreamPlan plan(uint32_t worker) {
         const uint32_t total = before.sums[kPlanThreads];
         const Shares shares(total, a.workers);
-        // Shares do not begin a little before or behind a border between rows, as opening a row takes its time.
+        // Shares do not begin shortly before or after a border between rows, since opening a row takes time.
         const uint32_t little = shares.each < 4 ? 0 : max(1u, shares.each / 12);
         const uint32_t rows = whole_rows();
         StreamPlan plan{};
         uint32_t unit = 0, chunk = 0;
-        // The end settles, then the begin; then its row is looked at, and the next one where no chunk is left of that.
+        // First the end is settled, then the begin, then its row is loaded; the next row where that one has no chunk left.
 #pragma unroll 1
         for (int turn = 0; turn < 4; ++turn) {
             if (turn < 2) {
@@ -115,7 +115,7 @@ struct StreamPlanner {
     }
 
 private:
-    // The whole rows of every worker, as many for each, where the largest share then has less too much than cutting rows
+    // Whole rows per worker, the same number for each, where the largest share is then too large by less than cutting rows
     // would cost; else zero.
     __device__ uint32_t whole_rows() const {
         const uint32_t rows = a.rows / a.workers;
@@ -133,12 +133,12 @@ private:
         return __reduce_max_sync(kAllLanes, most) <= mean + kCutting ? rows : 0;
     }
 
-    // For those that look at the row later. Its pages are on their way until then, the first few lines of them.
+    // Prefetches the first lines of the row's page list, which the attention kernel reads.
     __device__ void keep(uint32_t number) {
         before.rows[number] = make_uint4(sequence.first_token, sequence.fresh, sequence.length, pages());
         before.positions[number] = work.units > 0 ? work.blocks * (sequence.length - work.first_unit * kUnit) : 0;
 #pragma unroll 1
-        for (uint32_t page = 0; page < 128 && page * a.page_size < sequence.length; page += 32) expect_line(sequence.pages + page);
+        for (uint32_t page = 0; page < 128 && page * a.page_size < sequence.length; page += 32) prefetch_l2(sequence.pages + page);
     }
 
     __device__ void look_at(uint32_t number) {
@@ -158,7 +158,7 @@ private:
 
     __device__ uint32_t pages() const { return static_cast<uint32_t>(sequence.pages - a.page_table); }
 
-    // Looks at the row in which a unit lies.
+    // Loads the row in which a unit lies.
     __device__ void find(uint32_t unit) {
         uint32_t thread = 0;
 #pragma unroll 1
@@ -174,7 +174,7 @@ private:
         }
     }
 
-    // The slot of the run that lies so many behind the first unit's first as this lane, where anyone sees it.
+    // The slot of this lane's run after the first unit's first one, where it is visible.
     __device__ uint32_t first_slot(uint32_t column, uint32_t chunk) const {
         const uint32_t last = min(sequence.fresh * a.group, column + p.columns) - 1;
         const Sight sight = Sight::of(a, sequence.old(), column / a.group, last / a.group);
@@ -185,7 +185,7 @@ private:
     }
 };
 
-// What a block plans, so many workers behind those of the blocks before it. `before_writing` is called when all is found.
+// The plans of a block, after those of the blocks before it. `before_writing` is called when all is found.
 template <typename BeforeWriting>
 __device__ __forceinline__ void plan_workers(const PlanParams& p, uint32_t block, WorkBefore& shared, BeforeWriting before_writing) {
     const uint32_t worker = block * kPlanners + threadIdx.x / 32, lane = threadIdx.x % 32;

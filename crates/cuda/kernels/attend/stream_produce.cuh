@@ -1,4 +1,4 @@
-// The warp that keeps the keys and values of the block's share coming, and tells the others what they are.
+// The producer warp: loads the keys and values of the block's share and describes them to the computing warps.
 #pragma once
 #include "../common/order.cuh"
 #include "stream.cuh"
@@ -11,19 +11,19 @@ struct StreamProducer {
     const Shape& shape;
     const uint32_t head;
     const uint32_t lane = threadIdx.x % 32;
-    const ReadOnce once;
+    const EvictFirst evict_first;
     // What this step stores is read from the cache only when an earlier kernel stored it.
     bool waited;
     uint32_t known = 0;
-    // The plan has slots of runs of this row, from the first unit's on, a lane each.
+    // The plan has slots of runs of this row, from the first unit's on, one per lane.
     bool is_planned = true;
     uint32_t planned_from;
     uint32_t planned_slot;
     uint32_t shared_rows = 0;
-    RingPlace<Shape::kBuffers> at;
-    // Buffers that may be filled before one is given back, and which one that is.
+    FixedPipelineState<Shape::kBuffers> at;
+    // Buffers that may be filled before one is released, and the next one to be released.
     uint32_t ahead = Shape::kBuffers;
-    RingPlace<Shape::kBuffers> next_free;
+    FixedPipelineState<Shape::kBuffers> next_free;
 
     __device__ StreamProducer(const StreamParams& params, const Shape& shared, uint32_t kv_head)
         : p(params), a(params.attend), shape(shared), head(kv_head), waited(params.fresh.slots != nullptr) {}
@@ -49,8 +49,8 @@ struct StreamProducer {
     }
 
 private:
-    // What is left of the block's share: where the row and block of columns begin, where the share ends, and where the next
-    // chunk begins; the row's name where several blocks share it.
+    // The rest of the block's share: begin of the row and column block, end of the share, begin of the next chunk, and the row's
+    // name where several blocks share it.
     struct Share {
         uint32_t origin;
         uint32_t end;
@@ -60,7 +60,7 @@ private:
         Sequence sequence;
     };
 
-    // Goes over the chunks of one row and block of columns that begin in this share.
+    // Loads the chunks of one row and column block that begin in this share.
     __device__ void fetch_row(const Share& share, const RowWork& work) {
         const uint32_t begin = work.first_chunk(), end = work.end_chunk();
         // Where position 0 would lie among all work.
@@ -81,7 +81,7 @@ private:
         bool more = true;
 #pragma unroll 1
         while (more) {
-            const uint32_t next = first_unit_of(chunk + 1), behind = sight.behind(next);
+            const uint32_t next = first_unit_of(chunk + 1), end_unit = sight.end_unit(next);
             unit.chunk = chunk - begin;
             ++chunk;
             more = chunk < end && zero + next < share.end;
@@ -95,11 +95,11 @@ private:
             uint32_t number = sight.first_of(opening, next);
 #pragma unroll 1
             do {
-                const bool ends = number + 1 >= behind;
+                const bool ends = number + 1 >= end_unit;
                 if (ends) unit.bits |= kEndsChunk | (more ? 0 : kEndsRow) | (goes_on ? 0 : kIsLast);
                 fetch_unit(share.sequence.pages, sight, number, unit);
                 unit.bits &= kHasNewest | kAddsUp | 0xff000000u;
-            } while (++number < behind);
+            } while (++number < end_unit);
             opening = next;
         }
         if (!alone) shared_rows = 1;
@@ -112,7 +112,7 @@ private:
             --ahead;
             return;
         }
-        shape.control->empty[next_free.stage].wait(next_free.parity);
+        shape.control->empty[next_free.index].wait(next_free.parity);
         next_free.advance();
     }
 
@@ -122,56 +122,56 @@ private:
         const bool is_fresh = p.fresh.slots && unit.old >= first && unit.old < first + kUnit;
         const bool is_edge = first < sight.whole_begin || first + kUnit > sight.whole_end || is_fresh;
         unit.first = first;
-        // Run by run: a run never crosses a page. Runs that nobody sees are left out, and those of the first units are planned.
+        // By runs, since a run never crosses a page. Invisible runs are skipped; slots of the first units' runs come from the plan.
         const uint32_t run = lane * p.run, position = first + run;
         const bool seen = run < end && run + p.run > begin;
         if (known == 0) planned_from = number;
-        const uint32_t each = kUnit / p.run, behind = (number - planned_from) * each;
-        uint32_t slot = __shfl_sync(kAllLanes, planned_slot, (behind + lane) % 32);
-        if (seen && !(is_planned && behind + each <= kPlannedRuns)) slot = pages[position / size] * size + position % size;
+        const uint32_t each = kUnit / p.run, offset = (number - planned_from) * each;
+        uint32_t slot = __shfl_sync(kAllLanes, planned_slot, (offset + lane) % 32);
+        if (seen && !(is_planned && offset + each <= kPlannedRuns)) slot = pages[position / size] * size + position % size;
         if (!waited && first + end > unit.old) {
-            wait_for_predecessor();
+            wait_on_dependent_grids();
             waited = true;
         }
-        Unit told = unit;
-        told.bits |= (is_edge ? kIsEdge : 0) | begin << 8 | end << 16;
-        // Of halves that are not seen whole only pieces come, but where a block has its multiprocessor for itself: it may have
-        // one row, and at the end of that code for pieces would come late.
-        const uint32_t ends = begin / kPiece | (end + kPiece - 1) / kPiece;
-        if (Shape::kBlocks > 1 && is_edge && p.run == kHalf && ends % (kHalf / kPiece) != 0) {
-            fetch_pieces(told, begin, end, slot);
+        Unit loaded = unit;
+        loaded.bits |= (is_edge ? kIsEdge : 0) | begin << 8 | end << 16;
+        // Partly visible halves are loaded by swizzle atoms. Not where a block has its SM to itself: it may have a single row, and the
+        // code of this path would be fetched late, at its end.
+        const uint32_t ends = begin / kAtomRows | (end + kAtomRows - 1) / kAtomRows;
+        if (Shape::kBlocks > 1 && is_edge && p.run == kHalf && ends % (kHalf / kAtomRows) != 0) {
+            fetch_atoms(loaded, begin, end, slot);
         } else {
-            fetch_runs(told, run, seen, slot);
+            fetch_runs(loaded, run, seen, slot);
         }
         ++known;
     }
 
-    // The barrier of the next buffer, told what comes there once that may be filled. Keys come first, then values, a half at a
-    // time, maybe nothing; the first half with what there is to know.
-    __device__ __forceinline__ Barrier* begin_half(uint32_t part, const Unit& told, uint32_t positions) {
-        Barrier* full = &shape.control->full[at.stage];
+    // The barrier of the next buffer, once that may be filled, with its expected bytes. Keys come first, then values, a half at a
+    // time, maybe empty; the first half comes with the unit's description.
+    __device__ __forceinline__ Barrier* begin_half(uint32_t part, const Unit& loaded, uint32_t positions) {
+        Barrier* full = &shape.control->full[at.index];
         wait_for_room();
         if (lane == 0) {
-            if (part == 0) shape.control->units[known % kUnitsKnown] = told;
-            full->expect(positions * Shape::kSlices * 128);
+            if (part == 0) shape.control->units[known % kUnitsKnown] = loaded;
+            full->arrive_and_expect_tx(positions * Shape::kSlices * 128);
         }
         __syncwarp();
         return full;
     }
 
-    // Whole runs, a lane each.
-    __device__ __forceinline__ void fetch_runs(const Unit& told, uint32_t run, bool seen, uint32_t slot) {
+    // Whole runs, one per lane.
+    __device__ __forceinline__ void fetch_runs(const Unit& loaded, uint32_t run, bool seen, uint32_t slot) {
 #pragma unroll 1
         for (uint32_t part = 0; part < 4; ++part) {
             const uint32_t row = run - part % 2 * kHalf;
             const bool mine = seen && row < kHalf;
             const uint32_t runs = __popc(__ballot_sync(kAllLanes, mine));
-            Barrier* full = begin_half(part, told, runs * p.run);
+            Barrier* full = begin_half(part, loaded, runs * p.run);
             if (mine) {
-                uint8_t* to = shape.ring + at.stage * Shape::kBuffer + row * 128;
+                uint8_t* to = shape.ring + at.index * Shape::kBuffer + row * 128;
 #pragma unroll
                 for (int slice = 0; slice < Shape::kSlices; ++slice) {
-                    once.copy_box(to + slice * Shape::kSliceBytes, &p.cached[0][part / 2], full, slice * 64, head, slot);
+                    evict_first.tma_load(to + slice * Shape::kSliceBytes, &p.cached[0][part / 2], full, slice * 64, head, slot);
                 }
             }
             __syncwarp();
@@ -179,19 +179,19 @@ private:
         }
     }
 
-    // The pieces that anyone sees, a lane for each slice of one; lanes have the slots of the halves.
-    __device__ __forceinline__ void fetch_pieces(const Unit& told, uint32_t begin, uint32_t end, uint32_t slot) {
+    // Visible swizzle atoms, one lane per slice of an atom; lanes have the slots of the halves.
+    __device__ __forceinline__ void fetch_atoms(const Unit& loaded, uint32_t begin, uint32_t end, uint32_t slot) {
 #pragma unroll 1
         for (uint32_t part = 0; part < 4; ++part) {
-            const uint32_t half = part % 2 * kHalf, first = (max(begin, half) - half) / kPiece;
-            const uint32_t behind = end > half ? (min(end - half, kHalf) + kPiece - 1) / kPiece : 0;
-            const uint32_t pieces = behind > first ? behind - first : 0;
+            const uint32_t half = part % 2 * kHalf, first = (max(begin, half) - half) / kAtomRows;
+            const uint32_t end_atom = end > half ? (min(end - half, kHalf) + kAtomRows - 1) / kAtomRows : 0;
+            const uint32_t atoms = end_atom > first ? end_atom - first : 0;
             const uint32_t from = __shfl_sync(kAllLanes, slot, part % 2);
-            Barrier* full = begin_half(part, told, pieces * kPiece);
-            if (lane < pieces * Shape::kSlices) {
-                const uint32_t slice = lane % Shape::kSlices, row = (first + lane / Shape::kSlices) * kPiece;
-                uint8_t* to = shape.ring + at.stage * Shape::kBuffer + slice * Shape::kSliceBytes + row * 128;
-                once.copy_box(to, &p.cached[1][part / 2], full, slice * 64, head, from + row);
+            Barrier* full = begin_half(part, loaded, atoms * kAtomRows);
+            if (lane < atoms * Shape::kSlices) {
+                const uint32_t slice = lane % Shape::kSlices, row = (first + lane / Shape::kSlices) * kAtomRows;
+                uint8_t* to = shape.ring + at.index * Shape::kBuffer + slice * Shape::kSliceBytes + row * 128;
+                evict_first.tma_load(to, &p.cached[1][part / 2], full, slice * 64, head, from + row);
             }
             __syncwarp();
             at.advance();

@@ -1,4 +1,4 @@
-// Factors of a warp's products, as wide keys and values and narrow ones need them.
+// MMA operands of a warp, from bf16 or e4m3 keys and values.
 #pragma once
 #include "../common/mma.cuh"
 #include "stream.cuh"
@@ -11,9 +11,9 @@ struct StreamTile {
 
     __device__ static void multiply(float (&sum)[4], const uint32_t (&x)[4], uint32_t y0, uint32_t y1) {
         if constexpr (kNarrow) {
-            multiply_f16(sum, x, y0, y1);
+            mma_f16(sum, x, y0, y1);
         } else {
-            multiply_bf16(sum, x, y0, y1);
+            mma_bf16(sum, x, y0, y1);
         }
     }
 
@@ -23,7 +23,7 @@ struct StreamTile {
         if constexpr (kNarrow) {
             const uint32_t row = lane % 16;
             uint32_t bytes[4];
-            load_matrices_transposed(bytes, values + lane / 16 * kTile * 128 + Shape::place(row, step));
+            ldmatrix_trans(bytes, values + lane / 16 * kTile * 128 + Shape::place(row, step));
 #pragma unroll
             for (int which = 0; which < 2; ++which) {
                 widen_fp8_pairs(bytes[2 * which], x[which][0], x[which][1]);
@@ -32,8 +32,8 @@ struct StreamTile {
         } else {
             const uint32_t row = lane % 8 + lane / 16 * 8;
             const uint32_t first = values + Shape::place(row, step * 2 + lane / 8 % 2);
-            load_matrices_transposed(x[0], first);
-            load_matrices_transposed(x[1], first + kTile * 128);
+            ldmatrix_trans(x[0], first);
+            ldmatrix_trans(x[1], first + kTile * 128);
         }
     }
 };

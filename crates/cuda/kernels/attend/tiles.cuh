@@ -1,9 +1,9 @@
-// What the parts of `attend_tiles` share: the shape of a tile, what is known about one, and where things lie.
+// Shared by the parts of `attend_tiles`: the shape of a tile, its description, the layout of shared memory.
 //
-// A tile is up to 128 rows of queries that share a key head: tokens of one sequence, times the heads of a group. It
-// meets the keys and values of its sequence from the last visible position to the first.
+// A tile is up to 128 rows of queries that share a KV head: tokens of one sequence, times the heads of a group. It visits key
+// blocks from the last visible position to the first.
 #pragma once
-#include "../common/ring_place.cuh"
+#include "../common/pipeline_state.cuh"
 #include "../common/room.cuh"
 #include "../common/tma.cuh"
 #include "params.cuh"
@@ -16,9 +16,9 @@ struct TilesParams {
     // Tokens in a tile, and positions that one copy brings.
     uint32_t tokens;
     uint32_t run;
-    // The next tile to be taken, and how many blocks have ended.
+    // The next tile, and how many blocks have ended.
     uint32_t* taken;
-    // Keys and values were one byte each and are widened; `table_rows` has homes instead of rows of the page table.
+    // e4m3 caches are widened first; `table_rows` then has page offsets (`widened.cuh`) instead of page table rows.
     uint32_t widened;
 };
 
@@ -26,18 +26,18 @@ constexpr int kTileRows = 128;
 constexpr int kSlice = 64;
 constexpr uint32_t kMostRows = 2048;
 
-// One tile, as consumers need to know it.
+// A tile, as the consumers need it.
 struct Tile {
-    // Its first token in the batch, how many it has, and where the first one stands.
+    // Its first token in the batch, its token count, and the position of its first token.
     uint32_t first_token;
     uint32_t tokens;
     uint32_t position;
     uint32_t length;
     uint32_t head;
-    // Blocks of keys that it meets; none when there is no tile left.
+    // Its key blocks; none when there is no tile left.
     uint32_t begin;
     uint32_t end;
-    // Where its pages are listed.
+    // Its page list.
     uint32_t pages;
 };
 
@@ -46,7 +46,7 @@ struct TileShape {
     static constexpr int kKeys = kDim <= 128 ? 128 : 64;
     static constexpr int kSlices = kDim / kSlice;
     static constexpr int kStages = 2;
-    // With two, the queries of the next tile come while this one is worked on.
+    // With two, the next tile's queries are loaded while this one is computed.
     static constexpr int kQueries = kDim <= 128 ? 2 : 1;
     static constexpr int kQueryBytes = kTileRows * kDim * 2;
     static constexpr int kKeyBytes = kKeys * kDim * 2;
@@ -62,13 +62,13 @@ struct TileShape {
         Barrier tile_full[2];
         Barrier tile_empty[2];
         Tile tiles[2];
-        // Rows with tiles, how many each has, and the most positions that one of them has.
+        // Rows with tiles, how many each has, and the most positions of one of them.
         uint32_t listed;
         uint32_t longest;
         uint16_t rows[kMostRows];
         uint16_t blocks[kMostRows];
 
-        // Apart from the rest: inlined, it costs the products registers that they do not get back.
+        // Not inlined: the MMA loop would lose registers.
         __device__ __noinline__ void init() {
             for (int i = 0; i < kQueries; ++i) {
                 query_full[i].init(1);
@@ -81,7 +81,7 @@ struct TileShape {
                 values_full[i].init(1);
                 values_empty[i].init(2);
                 tile_full[i].init(1);
-                // Everyone who has read a tile says so.
+                // All readers of a tile arrive here.
                 tile_empty[i].init(256 + 2 * 32);
             }
         }

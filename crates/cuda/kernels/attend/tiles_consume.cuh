@@ -1,7 +1,7 @@
-// A warpgroup's half of a tile: 64 rows of queries against blocks of keys and values.
+// A consumer warpgroup: half of a tile, 64 rows of queries against blocks of keys and values.
 //
-// While the tensor cores score the next block and mix the last one, the other warpgroup turns its scores into weights;
-// the two take turns at issuing products.
+// Ping-pong scheduling, as in FlashAttention-3: while one warpgroup's MMAs score the next block and multiply the previous one's
+// values, the other computes its softmax; named barriers order their MMAs.
 #pragma once
 #include "../common/approximate.cuh"
 #include "../common/mma.cuh"
@@ -12,17 +12,17 @@ template <int kDim>
 struct Consumer {
     using Shape = TileShape<kDim>;
     static constexpr int kKeys = Shape::kKeys;
-    // Numbered barriers: whose turn it is, and the warpgroup by itself.
+    // Named barriers: the ping-pong order, and one warpgroup by itself.
     static constexpr uint32_t kTurn = 2;
     static constexpr uint32_t kGroup = 4;
 
     const TilesParams& p;
     const Shape& shape;
     const uint32_t group;
-    RingPlace<Shape::kStages> keys_at;
-    RingPlace<Shape::kStages> values_at;
-    RingPlace<2> tile_at;
-    RingPlace<Shape::kQueries> query_at;
+    FixedPipelineState<Shape::kStages> keys_at;
+    FixedPipelineState<Shape::kStages> values_at;
+    FixedPipelineState<2> tile_at;
+    FixedPipelineState<Shape::kQueries> query_at;
     // Positions of this thread's two rows.
     uint32_t positions[2];
     float maxima[2];
@@ -36,21 +36,21 @@ struct Consumer {
         : p(params), shape(shared), group(which) {}
 
     __device__ void run() {
-        if (group == 1) announce(kTurn, 256);
+        if (group == 1) named_barrier_arrive(kTurn, 256);
         for (;;) {
-            shape.control->tile_full[tile_at.stage].wait(tile_at.parity);
-            const Tile tile = shape.control->tiles[tile_at.stage];
+            shape.control->tile_full[tile_at.index].wait(tile_at.parity);
+            const Tile tile = shape.control->tiles[tile_at.index];
             if (tile.end == 0) break;
             attend(tile);
             // Late enough that no block takes many tiles before others have one, early enough that the next one is known.
-            shape.control->tile_empty[tile_at.stage].arrive();
+            shape.control->tile_empty[tile_at.index].arrive();
             tile_at.advance();
             finish(tile);
             write(tile);
             query_at.advance();
         }
-        // The other group announced a turn that nobody took.
-        if (group == 0) meet(kTurn, 256);
+        // Takes the turn that the other warpgroup's last arrival left open.
+        if (group == 0) named_barrier_sync(kTurn, 256);
     }
 
 private:
@@ -58,18 +58,18 @@ private:
     __device__ uint32_t row(int which) const {
         return group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4 + which * 8;
     }
-    __device__ void take_turn() const { meet(kTurn + group, 256); }
-    __device__ void pass_turn() const { announce(kTurn + 1 - group, 256); }
+    __device__ void take_turn() const { named_barrier_sync(kTurn + group, 256); }
+    __device__ void pass_turn() const { named_barrier_arrive(kTurn + 1 - group, 256); }
 
-    // Goes over the blocks from the last to the first, all but the mixing of the first one.
+    // Loops over the blocks from the last to the first, without the last multiplication by values.
     __device__ void attend(const Tile& tile) {
         begin(tile);
-        shape.control->query_full[query_at.stage].wait(query_at.parity);
+        shape.control->query_full[query_at.index].wait(query_at.parity);
         take_turn();
         issue_scores();
         pass_turn();
-        wait_products<0>();
-        pin(scores);
+        warpgroup_wait<0>();
+        warpgroup_fence_operand(scores);
         weigh_block(tile, tile.end - 1);
         pack();
         for (uint32_t block = tile.end - 1; block > tile.begin; --block) {
@@ -79,11 +79,11 @@ private:
             await_values(tile, block);
             issue_mix();
             pass_turn();
-            wait_products<1>();
-            pin(scores);
+            warpgroup_wait<1>();
+            warpgroup_fence_operand(scores);
             weigh_block(tile, block - 1);
-            wait_products<0>();
-            pin(sums);
+            warpgroup_wait<0>();
+            warpgroup_fence_operand(sums);
             release(shape.control->values_empty, values_at);
             pack();
         }
@@ -93,8 +93,8 @@ private:
         shrink();
         await_values(tile, tile.begin);
         issue_mix();
-        wait_products<0>();
-        pin(sums);
+        warpgroup_wait<0>();
+        warpgroup_fence_operand(sums);
         release(shape.control->values_empty, values_at);
     }
 
@@ -118,54 +118,54 @@ private:
         for (int i = 0; i < kDim / 2; ++i) sums[i] = 0.0f;
     }
 
-    __device__ void release(Barrier* empty, RingPlace<Shape::kStages>& at) const {
-        if (leads()) empty[at.stage].arrive();
+    __device__ void release(Barrier* empty, FixedPipelineState<Shape::kStages>& at) const {
+        if (leads()) empty[at.index].arrive();
         at.advance();
     }
 
     // scores = queries · keysᵀ.
     __device__ void issue_scores() {
         const uint64_t query =
-            matrix_along(shared_address(shape.query) + query_at.stage * Shape::kQueryBytes + group * 64 * kSlice * 2);
-        const uint64_t keys = matrix_along(shared_address(shape.keys) + keys_at.stage * Shape::kKeyBytes);
-        shape.control->keys_full[keys_at.stage].wait(keys_at.parity);
-        pin(scores);
-        begin_products();
+            k_major_descriptor(shared_address(shape.query) + query_at.index * Shape::kQueryBytes + group * 64 * kSlice * 2);
+        const uint64_t keys = k_major_descriptor(shared_address(shape.keys) + keys_at.index * Shape::kKeyBytes);
+        shape.control->keys_full[keys_at.index].wait(keys_at.parity);
+        warpgroup_fence_operand(scores);
+        warpgroup_arrive();
 #pragma unroll
         for (int step = 0; step < kDim / 16; ++step) {
             const uint32_t slice = step / 4, within = step % 4 * 32;
-            multiply_shared<kKeys>(scores, moved(query, slice * kTileRows * kSlice * 2 + within),
-                                   moved(keys, slice * kKeys * kSlice * 2 + within), step != 0);
+            wgmma_ss<kKeys>(scores, advance_descriptor(query, slice * kTileRows * kSlice * 2 + within),
+                                   advance_descriptor(keys, slice * kKeys * kSlice * 2 + within), step != 0);
         }
-        commit_products();
+        warpgroup_commit();
     }
 
     // sums += weights · values.
     __device__ void issue_mix() {
         const uint64_t values =
-            matrix_across(shared_address(shape.values) + values_at.stage * Shape::kKeyBytes, kKeys * kSlice * 2);
-        pin(sums);
-        begin_products();
+            mn_major_descriptor(shared_address(shape.values) + values_at.index * Shape::kKeyBytes, kKeys * kSlice * 2);
+        warpgroup_fence_operand(sums);
+        warpgroup_arrive();
 #pragma unroll
         for (int step = 0; step < kKeys / 16; ++step) {
-            multiply_registers<kDim>(sums, weights[step], moved(values, step * 16 * kSlice * 2));
+            wgmma_rs_mn_major<kDim>(sums, weights[step], advance_descriptor(values, step * 16 * kSlice * 2));
         }
-        commit_products();
+        warpgroup_commit();
     }
 
-    // Values behind the sequence's end may be anything; weights of zero must meet numbers.
+    // Values after the sequence's end may be garbage; a weight of zero times that could be NaN.
     __device__ void await_values(const Tile& tile, uint32_t block) const {
-        shape.control->values_full[values_at.stage].wait(values_at.parity);
+        shape.control->values_full[values_at.index].wait(values_at.parity);
         const uint32_t first = block * kKeys;
         if (first + kKeys <= tile.length) return;
-        uint8_t* values = shape.values + values_at.stage * Shape::kKeyBytes;
+        uint8_t* values = shape.values + values_at.index * Shape::kKeyBytes;
         for (int slice = 0; slice < Shape::kSlices; ++slice) {
             uint8_t* end = values + (slice + 1) * kKeys * kSlice * 2;
             uint8_t* at = values + (slice * kKeys + tile.length - first) * kSlice * 2 + threadIdx.x % 128 * 16;
             for (; at < end; at += 128 * 16) *reinterpret_cast<uint4*>(at) = uint4{};
         }
         publish_shared();
-        meet(kGroup + group, 128);
+        named_barrier_sync(kGroup + group, 128);
     }
 
     __device__ void bound_scores() {
@@ -183,7 +183,7 @@ private:
         return last - min(first, last) >= p.attend.window;
     }
 
-    // Where in a block this thread's first key stands, seen from one of its rows.
+    // This thread's first key in a block, relative to the position of one of its rows.
     __device__ int ahead(uint32_t block, int which) const {
         return static_cast<int>(positions[which]) - static_cast<int>(block * kKeys + threadIdx.x % 4 * 2);
     }
@@ -204,7 +204,7 @@ private:
         }
     }
 
-    // Scores become weights; `kept` says how much of what was summed before is left.
+    // Online softmax; `kept` is the rescale factor of earlier sums.
     __device__ void weigh() {
         const float scale = p.attend.scale * kLog2E;
 #pragma unroll
@@ -246,13 +246,13 @@ private:
         for (int i = 0; i < kDim / 2; ++i) sums[i] *= kept[i / 2 % 2];
     }
 
-    // Results go to where this warp's queries were, and from there to memory in whole pieces.
+    // Stores results through this warp's query memory, in whole 16-byte vectors.
     __device__ void write(const Tile& tile) {
         const AttendParams& a = p.attend;
         const uint32_t lane = threadIdx.x % 32, first = group * 64 + threadIdx.x % 128 / 32 * 16;
-        uint8_t* aside = shape.query + query_at.stage * Shape::kQueryBytes + first * kSlice * 2;
-        const auto place = [&](uint32_t row, uint32_t piece) {
-            return aside + piece / 8 * kTileRows * kSlice * 2 + row * 128 + (piece % 8 ^ row % 8) * 16;
+        uint8_t* aside = shape.query + query_at.index * Shape::kQueryBytes + first * kSlice * 2;
+        const auto place = [&](uint32_t row, uint32_t vector) {
+            return aside + vector / 8 * kTileRows * kSlice * 2 + row * 128 + (vector % 8 ^ row % 8) * 16;
         };
         float factors[2];
 #pragma unroll
@@ -264,28 +264,28 @@ private:
             if (a.sinks) total += power_of_two(a.sinks[head] * kLog2E - maxima[which] * a.scale * kLog2E);
             factors[which] = 1.0f / total;
         }
-        // The whole group has used its queries.
-        meet(kGroup + group, 128);
+        // The whole warpgroup has used its queries.
+        named_barrier_sync(kGroup + group, 128);
 #pragma unroll
         for (int i = 0; i < kDim / 8; i += 2) {
-            const uint32_t pieces[4] = {pack_bf16(sums[i * 4] * factors[0], sums[i * 4 + 1] * factors[0]),
+            const uint32_t fragment[4] = {pack_bf16(sums[i * 4] * factors[0], sums[i * 4 + 1] * factors[0]),
                                         pack_bf16(sums[i * 4 + 2] * factors[1], sums[i * 4 + 3] * factors[1]),
                                         pack_bf16(sums[i * 4 + 4] * factors[0], sums[i * 4 + 5] * factors[0]),
                                         pack_bf16(sums[i * 4 + 6] * factors[1], sums[i * 4 + 7] * factors[1])};
-            store_matrices(shared_address(place(lane % 16, i + lane / 16)), pieces);
+            stmatrix(shared_address(place(lane % 16, i + lane / 16)), fragment);
         }
         __syncwarp();
-        constexpr uint32_t kPieces = kDim / 8;
+        constexpr uint32_t kVectors = kDim / 8;
         const bool even = a.out_stride % 8 == 0 && reinterpret_cast<size_t>(a.out) % 16 == 0;
 #pragma unroll
-        for (uint32_t i = lane; i < 16 * kPieces; i += 32) {
-            const uint32_t row = first + i / kPieces, piece = i % kPieces;
-            const uint4 words = *reinterpret_cast<const uint4*>(place(i / kPieces, piece));
-            if (row >= tile.tokens * a.group || piece * 8 >= a.head_dim) continue;
+        for (uint32_t i = lane; i < 16 * kVectors; i += 32) {
+            const uint32_t row = first + i / kVectors, vector = i % kVectors;
+            const uint4 words = *reinterpret_cast<const uint4*>(place(i / kVectors, vector));
+            if (row >= tile.tokens * a.group || vector * 8 >= a.head_dim) continue;
             bf16* out = a.out + static_cast<size_t>(tile.first_token + row / a.group) * a.out_stride +
-                        (tile.head * a.group + row % a.group) * a.head_dim + piece * 8;
+                        (tile.head * a.group + row % a.group) * a.head_dim + vector * 8;
             if (even) {
-                store_piece(out, words);
+                store_vector(out, words);
             } else {
                 uint32_t* to = reinterpret_cast<uint32_t*>(out);
                 to[0] = words.x, to[1] = words.y, to[2] = words.z, to[3] = words.w;
@@ -293,6 +293,6 @@ private:
         }
         publish_shared();
         __syncwarp();
-        if (lane == 0) shape.control->query_empty[query_at.stage].arrive();
+        if (lane == 0) shape.control->query_empty[query_at.index].arrive();
     }
 };

@@ -1,15 +1,15 @@
-// The warps that hand out tiles and keep their queries, keys and values coming.
+// The producer warps: schedule tiles and load their queries, keys and values.
 #pragma once
 #include "../common/order.cuh"
 #include "tiles.cuh"
 
 constexpr uint32_t kEveryLane = 0xffffffffu;
 
-// Bytes of keys and values of rows that are gone over together.
+// Bytes of keys and values of rows that are scheduled together (they stay in L2).
 constexpr uint32_t kCached = 16 << 20;
 
-// The order of tiles: some rows after the others, so few that their keys and values stay in the cache, long rows first. Of
-// those rows the last tile of each first, as those see most; then the ones before.
+// Tile order: groups of rows, small enough that their keys and values stay in L2, long rows first. Within a group the last
+// tile of each row first, as it sees most; then the ones before.
 template <int kDim>
 struct Schedule {
     const TilesParams& p;
@@ -17,7 +17,7 @@ struct Schedule {
     uint32_t level = 0;
     uint32_t level_begin = 0;
     uint32_t level_rows = 0;
-    // The rows that are gone over now, as they are listed.
+    // The current group of rows.
     uint32_t first = 0;
     uint32_t last = 0;
 
@@ -25,8 +25,7 @@ struct Schedule {
         enter(0);
     }
 
-    // Lists the rows that have tiles, those first that have at least half as many positions as the longest one; called by
-    // one warp.
+    // Lists the rows with tiles, those first that have at least half as many positions as the longest one; called by one warp.
     __device__ static void list(const TilesParams& p, typename TileShape<kDim>::Control* control) {
         const uint32_t lane = threadIdx.x % 32;
         uint32_t longest = 0, listed = 0;
@@ -53,22 +52,22 @@ struct Schedule {
         __syncwarp();
     }
 
-    // Hands out this block's tiles, one ahead of the one that is worked on; the last one has no blocks.
+    // Schedules this block's tiles, one ahead of the current one; the last one has no blocks.
     __device__ void run() {
-        RingPlace<2> at;
-        // Everything is free at first.
+        FixedPipelineState<2> at;
+        // All buffers are free at first.
         at.parity = 1;
-        // The first one is known without asking.
+        // The first tile is known without the counter.
         uint32_t number = blockIdx.x;
         for (;;) {
             const Tile tile = find_tile(number);
             if (threadIdx.x % 32 == 0) {
-                control->tiles[at.stage] = tile;
-                control->tile_full[at.stage].arrive();
+                control->tiles[at.index] = tile;
+                control->tile_full[at.index].arrive();
             }
             if (tile.end == 0) return;
             at.advance();
-            control->tile_empty[at.stage].wait(at.parity);
+            control->tile_empty[at.index].wait(at.parity);
             if (threadIdx.x % 32 == 0) number = gridDim.x + atomicAdd(p.taken, 1u);
             number = __shfl_sync(kEveryLane, number, 0);
         }
@@ -105,7 +104,7 @@ private:
         return tile;
     }
 
-    // Goes on to the rows from `row` on.
+    // Goes on to the group of rows from `row` on.
     __device__ void enter(uint32_t row) {
         const uint32_t positions = kCached / (4 * p.attend.kv_heads * p.attend.head_dim);
         first = row;
@@ -124,7 +123,7 @@ private:
         return rows;
     }
 
-    // The entry of the list that is number `rank` among those.
+    // The entry of the list with rank `rank` among those.
     __device__ uint32_t find(uint32_t rank) const {
         for (uint32_t some = first;; some += 32) {
             const uint32_t entry = some + threadIdx.x % 32;
@@ -139,18 +138,18 @@ private:
     }
 };
 
-// Two warps: one brings queries and keys, the other values; neither waits for room that the other one needs.
+// Two warps: one loads queries and keys, the other values; neither waits for a buffer that the other one needs.
 template <int kDim>
 struct Producer {
     using Shape = TileShape<kDim>;
     const TilesParams& p;
     const Shape& shape;
-    RingPlace<Shape::kStages> at;
-    RingPlace<2> tile_at;
-    RingPlace<Shape::kQueries> query_at;
+    FixedPipelineState<Shape::kStages> at;
+    FixedPipelineState<2> tile_at;
+    FixedPipelineState<Shape::kQueries> query_at;
 
     __device__ Producer(const TilesParams& params, const Shape& shared) : p(params), shape(shared) {
-        // Everything is free at first.
+        // All buffers are free at first.
         at.parity = query_at.parity = 1;
     }
 
@@ -173,21 +172,21 @@ struct Producer {
 
 private:
     __device__ Tile next() {
-        shape.control->tile_full[tile_at.stage].wait(tile_at.parity);
-        const Tile tile = shape.control->tiles[tile_at.stage];
-        shape.control->tile_empty[tile_at.stage].arrive();
+        shape.control->tile_full[tile_at.index].wait(tile_at.parity);
+        const Tile tile = shape.control->tiles[tile_at.index];
+        shape.control->tile_empty[tile_at.index].arrive();
         tile_at.advance();
         return tile;
     }
 
     __device__ void fetch_query(const Tile& tile) {
-        Barrier* full = &shape.control->query_full[query_at.stage];
-        uint8_t* to = shape.query + query_at.stage * Shape::kQueryBytes;
-        shape.control->query_empty[query_at.stage].wait(query_at.parity);
+        Barrier* full = &shape.control->query_full[query_at.index];
+        uint8_t* to = shape.query + query_at.index * Shape::kQueryBytes;
+        shape.control->query_empty[query_at.index].wait(query_at.parity);
         if (threadIdx.x % 32 == 0) {
-            full->expect(Shape::kSlices * p.tokens * p.attend.group * kSlice * 2);
+            full->arrive_and_expect_tx(Shape::kSlices * p.tokens * p.attend.group * kSlice * 2);
             for (int slice = 0; slice < Shape::kSlices; ++slice) {
-                copy_box(to + slice * kTileRows * kSlice * 2, &p.query, full, slice * kSlice,
+                tma_load(to + slice * kTileRows * kSlice * 2, &p.query, full, slice * kSlice,
                          tile.head * p.attend.group, tile.first_token);
             }
         }
@@ -195,25 +194,25 @@ private:
         query_at.advance();
     }
 
-    // One block of keys or values, run by run: a run never crosses a page.
+    // One block of keys or values, by runs, since a run never crosses a page.
     __device__ void fetch(const Tile& tile, uint32_t block, const TensorMap* map, uint8_t* ring, Barrier* full, Barrier* empty) {
         const uint32_t first = block * Shape::kKeys, lane = threadIdx.x % 32;
         const uint32_t runs = (min(tile.length - first, static_cast<uint32_t>(Shape::kKeys)) + p.run - 1) / p.run;
-        uint8_t* to = ring + at.stage * Shape::kKeyBytes;
+        uint8_t* to = ring + at.index * Shape::kKeyBytes;
         const auto slot_of = [&](uint32_t run) {
             const uint32_t position = first + run * p.run, size = p.attend.page_size;
             const uint32_t number = tile.pages + position / size;
             return (p.widened ? number : p.attend.page_table[number]) * size + position % size;
         };
-        // Looked up while the room is still in use.
+        // Slots are looked up while the buffer is still in use.
         const uint32_t own = lane < runs ? slot_of(lane) : 0;
-        empty[at.stage].wait(at.parity);
-        if (lane == 0) full[at.stage].expect(runs * p.run * kDim * 2);
+        empty[at.index].wait(at.parity);
+        if (lane == 0) full[at.index].arrive_and_expect_tx(runs * p.run * kDim * 2);
         __syncwarp();
         for (uint32_t run = lane; run < runs; run += 32) {
             const uint32_t slot = run == lane ? own : slot_of(run);
             for (int slice = 0; slice < Shape::kSlices; ++slice) {
-                copy_box(to + (slice * Shape::kKeys + run * p.run) * kSlice * 2, map, &full[at.stage], slice * kSlice,
+                tma_load(to + (slice * Shape::kKeys + run * p.run) * kSlice * 2, map, &full[at.index], slice * kSlice,
                          tile.head, slot);
             }
         }

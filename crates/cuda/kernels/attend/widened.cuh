@@ -1,5 +1,5 @@
-// Where keys and values of one byte lie once `attend_widen` has made them bf16: in pages of their own, numbered without a
-// table. A row's home is the number that its page zero has, or would have if it were there: it may be less than zero.
+// The layout of e4m3 keys and values that `attend_widen` widened to bf16: pages of their own, numbered without a table. A
+// row's page offset is the number of its page zero, also where that page is not widened: it may be negative.
 #pragma once
 #include "params.cuh"
 

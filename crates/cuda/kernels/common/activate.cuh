@@ -1,23 +1,22 @@
-// The curves of gated layers: a number times a share of it, which is a logistic curve of the number or, for GELU's
-// approximation by tanh, of a cubic.
+// Gated activations: SiLU, and GELU in its tanh approximation, both as x · sigmoid(…).
 #pragma once
 #include <cfloat>
 #include <cstdint>
 
 #include "approximate.cuh"
 
-// Of the power of two: the line's slope, and what the cubic adds to it.
+// Coefficients of the exponent of two: the linear one, and those of the cubic.
 constexpr float kLogisticSlope = -1.4426950f, kCubicSlope = -2.3022082f, kCubicBend = -0.10294324f;
 
 __device__ __forceinline__ float times_share(float x, float power) { return x * quick_reciprocal(1.0f + power_of_two(power)); }
 
-// Without a branch. A square without end would undo the bend's zero.
+// Branch-free. An infinite square would turn a zero coefficient into a NaN.
 __device__ __forceinline__ float activate(float x, uint32_t gelu) {
     const float slope = gelu ? kCubicSlope : kLogisticSlope, bend = gelu ? kCubicBend : 0.0f;
     return times_share(x, x * fmaf(bend, fminf(x * x, FLT_MAX), slope));
 }
 
-// The same of many at once, in fewer instructions where there is no bend.
+// The same of many values, in fewer instructions for SiLU.
 template <int kCount>
 __device__ __forceinline__ void activate_all(float (&values)[kCount], uint32_t gelu) {
     float powers[kCount];

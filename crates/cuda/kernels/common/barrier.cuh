@@ -1,4 +1,4 @@
-// Barriers in shared memory that copies complete, and numbered barriers for some of a block's warps.
+// mbarriers in shared memory, and named barriers for some of a block's warps.
 #pragma once
 #include <cstdint>
 
@@ -11,8 +11,8 @@ struct Barrier {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(this)), "r"(arrivals) : "memory");
     }
 
-    // One arrival, after which so many bytes are still to come.
-    __device__ __forceinline__ void expect(uint32_t bytes) {
+    // One arrival, plus bytes that the phase then waits for.
+    __device__ __forceinline__ void arrive_and_expect_tx(uint32_t bytes) {
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(this)), "r"(bytes)
                      : "memory");
     }
@@ -36,16 +36,16 @@ struct Barrier {
     }
 };
 
-// Makes initialised barriers known to the copy engine; a block barrier must follow.
+// Makes initialised barriers visible to the async proxy; a block barrier must follow.
 __device__ __forceinline__ void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
-// Makes ordinary writes to shared memory visible to products and copies that follow a barrier.
+// Makes generic writes to shared memory visible to MMAs and copies that follow a barrier.
 __device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-__device__ __forceinline__ void meet(uint32_t number, uint32_t threads) {
+__device__ __forceinline__ void named_barrier_sync(uint32_t number, uint32_t threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-__device__ __forceinline__ void announce(uint32_t number, uint32_t threads) {
+__device__ __forceinline__ void named_barrier_arrive(uint32_t number, uint32_t threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }

@@ -11,7 +11,7 @@ struct alignas(16) Bf16x8 {
     __nv_bfloat162 pairs[4];
 };
 
-// By way of a type of the compiler's own: a struct would be copied by fours of bytes.
+// Through uint4: the compiler would copy a struct in words of four bytes.
 __device__ __forceinline__ Bf16x8 load8(const bf16* address) {
     const uint4 words = *reinterpret_cast<const uint4*>(address);
     Bf16x8 value;
@@ -25,8 +25,8 @@ __device__ __forceinline__ void store8(bf16* address, const Bf16x8& value) {
     *reinterpret_cast<uint4*>(address) = words;
 }
 
-// Sixteen bytes in one access, whatever the compiler knows about the address.
-__device__ __forceinline__ void store_piece(void* address, uint4 words) {
+// A 16-byte store, whatever the compiler knows about the alignment.
+__device__ __forceinline__ void store_vector(void* address, uint4 words) {
     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(words.x), "r"(words.y), "r"(words.z),
                  "r"(words.w)
                  : "memory");

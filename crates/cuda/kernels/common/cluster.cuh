@@ -1,4 +1,4 @@
-// Blocks of a cluster: they run at the same time and see each other's shared memory.
+// Thread block clusters.
 #pragma once
 #include "copy.cuh"
 
@@ -14,21 +14,21 @@ __device__ __forceinline__ uint32_t cluster_size() {
     return size;
 }
 
-// All threads of all blocks that have not ended say that they have come so far; who waits sees the barriers that were
-// published before.
-__device__ __forceinline__ void greet_cluster() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
-__device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+// cluster_arrive / cluster_wait, as in CUTLASS: all threads that have not exited arrive; waiters see the barriers published
+// before.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
-// Where this place in shared memory lies in another block.
-__device__ __forceinline__ uint32_t address_in(uint32_t rank, uint32_t address) {
+// Maps a shared-memory address to another block of the cluster (mapa).
+__device__ __forceinline__ uint32_t map_to_rank(uint32_t rank, uint32_t address) {
     uint32_t there;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
     return there;
 }
 
-// Copies pieces of sixteen bytes from here to another block, whose barrier then has so many bytes less to wait for. What is
-// copied stays as it is until the other block has seen it.
-__device__ __forceinline__ void copy_there(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+// Bulk copy of 16-byte vectors to another block's shared memory; completes on that block's barrier. The source must stay
+// unchanged until then.
+__device__ __forceinline__ void bulk_copy_to_rank(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
     asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                  "r"(shared_address(from)), "r"(bytes), "r"(barrier)
                  : "memory");

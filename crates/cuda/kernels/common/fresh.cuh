@@ -1,4 +1,4 @@
-// New tokens as they left the projection: keys and values, and what normalises, rotates and stores them.
+// New tokens as the QKV GEMM left them: keys and values, and what normalises, rotates and stores them.
 #pragma once
 #include "bf16.cuh"
 
@@ -9,7 +9,7 @@ struct FreshParams {
     const void* key_norm;
     const uint32_t* positions;
     const float* table;
-    // None when everything was done before.
+    // Null when they are stored already.
     const uint32_t* slots;
     float query_eps;
     float key_eps;

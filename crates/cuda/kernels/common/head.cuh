@@ -1,4 +1,4 @@
-// Heads of 64, 128 or 256 elements in the lanes of a warp: normalised, rotated by position, stored.
+// Heads of 64, 128 or 256 elements in the lanes of a warp: normalised, rotated (RoPE), stored.
 #pragma once
 #include "bf16.cuh"
 #include "number.cuh"
@@ -10,13 +10,13 @@ struct HeadNorm {
     uint32_t wide;
 };
 
-// A head of 32 · kPer elements: lane l holds kPer neighbours. Pairs lie sixteen lanes apart.
+// A head of 32 · kPer elements: lane l holds kPer neighbours. RoPE pairs lie sixteen lanes apart.
 template <int kPer>
 struct EvenHead {
     float values[kPer];
     static constexpr int kDim = 32 * kPer;
 
-    // Cosines and sines of this lane's elements; sines of the lower half are turned round.
+    // Cosines and sines of this lane's elements; sines of the lower half are negated.
     struct Angles {
         float cosines[kPer];
         float sines[kPer];

@@ -1,3 +1,3 @@
-// Included by files whose kernels are launched on Hopper alone, though others could run them: no other GPU gets code for
-// them, nor has its driver compile any (`cargo xtask kernels` looks for this name).
+// Included by files whose kernels are launched on Hopper only, though other GPUs could run them: they are compiled for no
+// other (`cargo xtask kernels` looks for this name).
 #pragma once

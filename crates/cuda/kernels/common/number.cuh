@@ -1,4 +1,4 @@
-// Small matrices of either float type, read element by element.
+// Small vectors of bf16 or f32.
 #pragma once
 #include "bf16.cuh"
 
@@ -6,7 +6,7 @@ __device__ __forceinline__ float number(const void* values, uint32_t wide, size_
     return wide ? static_cast<const float*>(values)[at] : __bfloat162float(static_cast<const bf16*>(values)[at]);
 }
 
-// Eight in a row, which begin at a multiple of eight.
+// Eight in a row, aligned to eight elements.
 __device__ __forceinline__ void numbers(const void* values, uint32_t wide, size_t at, float (&to)[8]) {
     if (wide) {
         const float4* from = reinterpret_cast<const float4*>(static_cast<const float*>(values) + at);

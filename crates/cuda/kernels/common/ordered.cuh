@@ -7,12 +7,12 @@ __device__ __forceinline__ uint32_t ordered(float value) {
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-// What `ordered` made of a float.
+// Inverse of `ordered`.
 __device__ __forceinline__ float unordered(uint32_t key) {
     return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
-// A number and its place among others: the larger the number, then the lower the place, the larger the key. None is zero.
+// A sortable key of a number and its index: the larger the number, then the lower the index, the larger the key. Never zero.
 __device__ __forceinline__ unsigned long long place_key(uint32_t number, uint32_t place) {
     return static_cast<unsigned long long>(number) << 32 | (0xffffffffu - place);
 }

@@ -1,13 +1,13 @@
-// Dynamic shared memory that kernels are launched with, the same numbers as launch/mod.rs has.
+// Dynamic shared memory of kernels; launch/mod.rs has the same numbers.
 #pragma once
 
-// Two blocks a multiprocessor.
+// Two blocks per SM.
 constexpr int kHalfRoom = 115712;
-// One block, and some small ones of the neighbours in time.
+// One block per SM, beside small blocks of the previous and the next kernel.
 constexpr int kMostRoom = 221184;
-// One block.
+// One block per SM.
 constexpr int kWholeRoom = 232448;
-// One block on GPUs that are not Hopper's kind: all that the smallest of them have (8.6, 8.9, 12.0).
+// One block on GPUs other than Hopper: what the smallest of them have (8.6, 8.9, 12.0).
 constexpr int kSmallRoom = 101376;
-// As much as 8.0 has, for heads that do not fit into less.
+// As much as 8.0 has, for heads that do not fit otherwise.
 constexpr int kMiddleRoom = 166912;

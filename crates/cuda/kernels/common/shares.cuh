@@ -1,4 +1,4 @@
-// Work of `total` units in equal shares for a number of workers; the first ones take what is left over.
+// Splits `total` units into equal shares; the first workers take the remainder.
 #pragma once
 #include <cstdint>
 
@@ -12,7 +12,7 @@ struct Shares {
         return worker * each + (worker < left ? worker : left);
     }
 
-    // The worker in whose share a unit lies.
+    // The worker whose share has a unit.
     __device__ __forceinline__ uint32_t owner(uint32_t unit) const {
         const uint32_t larger = left * (each + 1);
         return unit < larger ? unit / (each + 1) : left + (unit - larger) / each;

@@ -1,4 +1,4 @@
-// Boxes of matrices copied by the copy engine, as a map made by the host describes them.
+// TMA loads of tiles that a host-made tensor map describes.
 #pragma once
 #include "barrier.cuh"
 
@@ -6,19 +6,19 @@ struct alignas(128) TensorMap {
     uint64_t opaque[16];
 };
 
-// The map is used soon.
-__device__ __forceinline__ void expect_map(const TensorMap* map) {
+// Prefetches the descriptor.
+__device__ __forceinline__ void prefetch_tensormap(const TensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-__device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y) {
+__device__ __forceinline__ void tma_load(void* to, const TensorMap* map, Barrier* done, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(
                      shared_address(to)),
                  "l"(map), "r"(shared_address(done)), "r"(x), "r"(y)
                  : "memory");
 }
 
-__device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z) {
+__device__ __forceinline__ void tma_load(void* to, const TensorMap* map, Barrier* done, int x, int y, int z) {
     asm volatile(
         "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
             shared_address(to)),
@@ -26,7 +26,7 @@ __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier
         : "memory");
 }
 
-__device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z, int w) {
+__device__ __forceinline__ void tma_load(void* to, const TensorMap* map, Barrier* done, int x, int y, int z, int w) {
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(
             shared_address(to)),
@@ -34,14 +34,14 @@ __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier
         : "memory");
 }
 
-// What a step reads once leaves the second cache before anything else: what it reads again, code among it, stays there.
-struct ReadOnce {
+// L2 evict-first loads: what a step reads once must not displace what it reads again, code included.
+struct EvictFirst {
     uint64_t policy;
 
-    __device__ __forceinline__ ReadOnce() { asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy)); }
+    __device__ __forceinline__ EvictFirst() { asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy)); }
 
-    // Bytes as they lie, a multiple of sixteen.
-    __device__ __forceinline__ void copy_bytes(void* to, const void* from, uint32_t bytes, Barrier* done) const {
+    // A bulk copy of contiguous bytes, a multiple of sixteen.
+    __device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t bytes, Barrier* done) const {
         asm volatile(
             "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
                 shared_address(to)),
@@ -49,7 +49,7 @@ struct ReadOnce {
             : "memory");
     }
 
-    __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y) const {
+    __device__ __forceinline__ void tma_load(void* to, const TensorMap* map, Barrier* done, int x, int y) const {
         asm volatile(
             "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4}], "
             "[%2], %5;" ::"r"(shared_address(to)),
@@ -57,7 +57,7 @@ struct ReadOnce {
             : "memory");
     }
 
-    __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z) const {
+    __device__ __forceinline__ void tma_load(void* to, const TensorMap* map, Barrier* done, int x, int y, int z) const {
         asm volatile(
             "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, "
             "%5}], [%2], %6;" ::"r"(shared_address(to)),
@@ -65,7 +65,7 @@ struct ReadOnce {
             : "memory");
     }
 
-    __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z, int w) const {
+    __device__ __forceinline__ void tma_load(void* to, const TensorMap* map, Barrier* done, int x, int y, int z, int w) const {
         asm volatile(
             "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, "
             "%5, %6}], [%2], %7;" ::"r"(shared_address(to)),
@@ -73,7 +73,7 @@ struct ReadOnce {
             : "memory");
     }
 
-    __device__ __forceinline__ void copy_box(void* to, const TensorMap* map, Barrier* done, int x, int y, int z, int w,
+    __device__ __forceinline__ void tma_load(void* to, const TensorMap* map, Barrier* done, int x, int y, int z, int w,
                                              int v) const {
         asm volatile(
             "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, "

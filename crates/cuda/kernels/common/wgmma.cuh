@@ -1,50 +1,50 @@
-// Products of a warpgroup, m64nNk16: four warps, sixteen rows each, the second factor from shared memory.
+// Warpgroup MMA, m64nNk16: four warps with sixteen rows each; operand B comes from shared memory.
 //
-// A fragment of sums is laid out like those of m16n8k16 side by side. Matrices in shared memory are rows of 64 elements,
-// turned by 128-byte swizzling, and begin at multiples of 1024 bytes.
+// Accumulators are laid out like m16n8k16 fragments side by side. Matrices in shared memory have rows of 64 elements with the
+// 128-byte swizzle and begin at multiples of 1024 bytes.
 #pragma once
 #include <cstdint>
 
-// Rows run along the inner dimension of the product; eight rows take 1024 bytes.
-__device__ __forceinline__ uint64_t matrix_along(uint32_t address) {
+// K-major operand: rows run along K; eight rows take 1024 bytes.
+__device__ __forceinline__ uint64_t k_major_descriptor(uint32_t address) {
     return (address & 0x3ffff) >> 4 | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
 }
 
-// Rows run across: the inner dimension goes from row to row, and every 64 columns lie `apart` bytes from the last ones.
-__device__ __forceinline__ uint64_t matrix_across(uint32_t address, uint32_t apart) {
+// MN-major operand: K runs from row to row, and every 64 columns lie `apart` bytes from the previous ones.
+__device__ __forceinline__ uint64_t mn_major_descriptor(uint32_t address, uint32_t apart) {
     return (address & 0x3ffff) >> 4 | static_cast<uint64_t>(apart >> 4) << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
 }
 
-// The matrix that begins so many bytes later.
-__device__ __forceinline__ uint64_t moved(uint64_t matrix, uint32_t bytes) { return matrix + (bytes >> 4); }
+// The descriptor `bytes` further on.
+__device__ __forceinline__ uint64_t advance_descriptor(uint64_t matrix, uint32_t bytes) { return matrix + (bytes >> 4); }
 
-// Orders what was done with registers before products that use them.
-__device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+// Orders register accesses before the MMAs that follow.
+__device__ __forceinline__ void warpgroup_arrive() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
-__device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void warpgroup_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 template <int kPending>
-__device__ __forceinline__ void wait_products() {
+__device__ __forceinline__ void warpgroup_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Keeps the compiler from moving uses of sums across a wait.
+// Keeps the compiler from moving accesses of accumulators across a wait.
 template <int kCount>
-__device__ __forceinline__ void pin(float (&sums)[kCount]) {
+__device__ __forceinline__ void warpgroup_fence_operand(float (&sums)[kCount]) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 }
 
-// sums = a · bᵀ (+ sums), a: 64 rows, b: kWidth rows, both along.
+// sums = a · bᵀ (+ sums), a: 64 rows, b: kWidth rows, both K-major.
 template <int kWidth>
-__device__ __forceinline__ void multiply_shared(float (&sums)[kWidth / 2], uint64_t a, uint64_t b, bool accumulate);
+__device__ __forceinline__ void wgmma_ss(float (&sums)[kWidth / 2], uint64_t a, uint64_t b, bool accumulate);
 
-// sums += a · b, b: sixteen rows of kWidth columns, across.
+// sums += a · b, a in registers, b: sixteen rows of kWidth columns, MN-major.
 template <int kWidth>
-__device__ __forceinline__ void multiply_registers(float (&sums)[kWidth / 2], const uint32_t (&a)[4], uint64_t b);
+__device__ __forceinline__ void wgmma_rs_mn_major(float (&sums)[kWidth / 2], const uint32_t (&a)[4], uint64_t b);
 
-// Four 8×8 matrices of 16-bit elements from a warp's fragments; lane l gives the address of row l % 8 of matrix l / 8.
-__device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t (&from)[4]) {
+// Stores four 8×8 matrices of 16-bit elements from fragments; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void stmatrix(uint32_t address, const uint32_t (&from)[4]) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(from[0]), "r"(from[1]),
                  "r"(from[2]), "r"(from[3])
                  : "memory");
@@ -54,7 +54,7 @@ __device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t 
 #define OUT16(i) OUT4(i), OUT4(i + 4), OUT4(i + 8), OUT4(i + 12)
 
 template <>
-__device__ __forceinline__ void multiply_shared<8>(float (&sums)[4], uint64_t a, uint64_t b, bool accumulate) {
+__device__ __forceinline__ void wgmma_ss<8>(float (&sums)[4], uint64_t a, uint64_t b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %6, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {"
@@ -65,7 +65,7 @@ __device__ __forceinline__ void multiply_shared<8>(float (&sums)[4], uint64_t a,
 }
 
 template <>
-__device__ __forceinline__ void multiply_shared<16>(float (&sums)[8], uint64_t a, uint64_t b, bool accumulate) {
+__device__ __forceinline__ void wgmma_ss<16>(float (&sums)[8], uint64_t a, uint64_t b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %10, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
@@ -76,7 +76,7 @@ __device__ __forceinline__ void multiply_shared<16>(float (&sums)[8], uint64_t a
 }
 
 template <>
-__device__ __forceinline__ void multiply_shared<32>(float (&sums)[16], uint64_t a, uint64_t b, bool accumulate) {
+__device__ __forceinline__ void wgmma_ss<32>(float (&sums)[16], uint64_t a, uint64_t b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %18, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
@@ -87,7 +87,7 @@ __device__ __forceinline__ void multiply_shared<32>(float (&sums)[16], uint64_t 
 }
 
 template <>
-__device__ __forceinline__ void multiply_shared<64>(float (&sums)[32], uint64_t a, uint64_t b, bool accumulate) {
+__device__ __forceinline__ void wgmma_ss<64>(float (&sums)[32], uint64_t a, uint64_t b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %34, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
@@ -99,7 +99,7 @@ __device__ __forceinline__ void multiply_shared<64>(float (&sums)[32], uint64_t 
 }
 
 template <>
-__device__ __forceinline__ void multiply_shared<128>(float (&sums)[64], uint64_t a, uint64_t b, bool accumulate) {
+__device__ __forceinline__ void wgmma_ss<128>(float (&sums)[64], uint64_t a, uint64_t b, bool accumulate) {
     asm volatile(
         "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %66, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
@@ -113,7 +113,7 @@ __device__ __forceinline__ void multiply_shared<128>(float (&sums)[64], uint64_t
 }
 
 template <>
-__device__ __forceinline__ void multiply_registers<64>(float (&sums)[32], const uint32_t (&a)[4], uint64_t b) {
+__device__ __forceinline__ void wgmma_rs_mn_major<64>(float (&sums)[32], const uint32_t (&a)[4], uint64_t b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -124,7 +124,7 @@ __device__ __forceinline__ void multiply_registers<64>(float (&sums)[32], const 
 }
 
 template <>
-__device__ __forceinline__ void multiply_registers<128>(float (&sums)[64], const uint32_t (&a)[4], uint64_t b) {
+__device__ __forceinline__ void wgmma_rs_mn_major<128>(float (&sums)[64], const uint32_t (&a)[4], uint64_t b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -137,7 +137,7 @@ __device__ __forceinline__ void multiply_registers<128>(float (&sums)[64], const
 }
 
 template <>
-__device__ __forceinline__ void multiply_registers<256>(float (&sums)[128], const uint32_t (&a)[4], uint64_t b) {
+__device__ __forceinline__ void wgmma_rs_mn_major<256>(float (&sums)[128], const uint32_t (&a)[4], uint64_t b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -153,12 +153,12 @@ __device__ __forceinline__ void multiply_registers<256>(float (&sums)[128], cons
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
-// sums = a · bᵀ (+ sums), a: sixteen columns in registers, b: kWidth rows along.
+// sums = a · bᵀ (+ sums), a: sixteen columns in registers, b: kWidth rows, K-major.
 template <int kWidth>
-__device__ __forceinline__ void multiply_held(float (&sums)[kWidth / 2], const uint32_t (&a)[4], uint64_t b, bool add);
+__device__ __forceinline__ void wgmma_rs(float (&sums)[kWidth / 2], const uint32_t (&a)[4], uint64_t b, bool add);
 
 template <>
-__device__ __forceinline__ void multiply_held<8>(float (&sums)[4], const uint32_t (&a)[4], uint64_t b, bool add) {
+__device__ __forceinline__ void wgmma_rs<8>(float (&sums)[4], const uint32_t (&a)[4], uint64_t b, bool add) {
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.b32 add, %9, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, add, 1, 1, 0;\n}\n"
@@ -167,7 +167,7 @@ __device__ __forceinline__ void multiply_held<8>(float (&sums)[4], const uint32_
 }
 
 template <>
-__device__ __forceinline__ void multiply_held<16>(float (&sums)[8], const uint32_t (&a)[4], uint64_t b, bool add) {
+__device__ __forceinline__ void wgmma_rs<16>(float (&sums)[8], const uint32_t (&a)[4], uint64_t b, bool add) {
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.b32 add, %13, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, %12, "
@@ -177,7 +177,7 @@ __device__ __forceinline__ void multiply_held<16>(float (&sums)[8], const uint32
 }
 
 template <>
-__device__ __forceinline__ void multiply_held<32>(float (&sums)[16], const uint32_t (&a)[4], uint64_t b, bool add) {
+__device__ __forceinline__ void wgmma_rs<32>(float (&sums)[16], const uint32_t (&a)[4], uint64_t b, bool add) {
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.b32 add, %21, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
@@ -187,7 +187,7 @@ __device__ __forceinline__ void multiply_held<32>(float (&sums)[16], const uint3
 }
 
 template <>
-__device__ __forceinline__ void multiply_held<64>(float (&sums)[32], const uint32_t (&a)[4], uint64_t b, bool add) {
+__device__ __forceinline__ void wgmma_rs<64>(float (&sums)[32], const uint32_t (&a)[4], uint64_t b, bool add) {
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "

@@ -1,22 +1,22 @@
-// What a streamed product is told.
+// Parameters of our GEMM kernels.
 #pragma once
 #include "../common/bf16.cuh"
 #include "../common/tma.cuh"
 
-// The matrices, as the copy engine takes them.
+// TMA descriptors of the operands.
 struct LinearMaps {
     TensorMap weight;
     TensorMap x;
 };
 
-// What surrounds a product: where results go, and what of the kernels around it is done with them.
-struct LinearSurroundings {
-    // Where only the largest results count, keys of them, one a row.
+// Parameters of the epilogue and of the deferred norm.
+struct EpilogueParams {
+    // Results; with an argmax epilogue keys, one per row.
     void* out;
     const bf16* bias;
-    // Sums of squares of rows of x that lack the factor of their norm.
+    // Sums of squares for the deferred RMS scale of x; null: x is normalised.
     const float* squares;
-    // Where a layer ends: the running sum, the weight of the next norm, and sums of squares for its readers.
+    // Residual add: the residual, the next norm's weight, and sums of squares for its readers.
     bf16* residual;
     const float* norm;
     float* next_squares;
@@ -31,11 +31,11 @@ struct LinearSurroundings {
     uint32_t next_parts;
     float width;
     float eps;
-    // The kernel before may still run whose results the one behind reads early.
-    uint32_t holds_back;
+    // Delayed dependent launch: the previous kernel may still write what the next one reads before it waits.
+    uint32_t delays_dependents;
 };
 
-struct LinearParams : LinearMaps, LinearSurroundings {};
+struct LinearParams : LinearMaps, EpilogueParams {};
 
-// What becomes of the sums.
-enum class Ending { kResults, kGated, kOnward };
+// Epilogues: store, gated activation, residual add with the next norm (its RMS scale deferred).
+enum class Epilogue { kStore, kGated, kAddNorm };

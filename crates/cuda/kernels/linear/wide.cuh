@@ -1,13 +1,13 @@
-// Blocks that multiply tiles of 192 outputs with up to 256 rows.
+// GEMM of tiles of 192 outputs by up to 256 rows.
 //
-// A block takes one tile with all inputs, and a whole multiprocessor. Weights are the first factor, 64 outputs a warpgroup, and
-// half of the rows at a time the second. Rows have a ring of their own: every block asks the second cache for them, which
-// takes long, so they are let go half by half. Results go from registers to memory; shared memory is full.
+// A block takes one tile with all of K and a whole SM. Weights are operand A, 64 outputs per warpgroup; half of the rows at a
+// time is operand B. Rows have a ring of their own: every block reads them from L2, which takes long, so they are released by
+// halves. Results go from registers to global memory; shared memory is full.
 #pragma once
 #include "../common/activate.cuh"
 #include "../common/order.cuh"
 #include "../common/registers.cuh"
-#include "../common/ring_place.cuh"
+#include "../common/pipeline_state.cuh"
 #include "../common/room.cuh"
 #include "../common/wgmma.cuh"
 #include "params.cuh"
@@ -28,30 +28,30 @@ struct WideRing {
     // One thread keeps it full.
     template <class Fetch>
     __device__ void produce(uint32_t stages, Fetch fetch) {
-        RingPlace<kStages> place;
+        FixedPipelineState<kStages> place;
 #pragma unroll 1
         for (uint32_t stage = 0; stage < stages; ++stage, place.advance()) {
-            // Of the first turn nobody has anything to let go.
-            empty[place.stage].wait(place.parity ^ 1);
-            fetch(place.stage, stage);
+            // Nothing to wait for in the first round.
+            empty[place.index].wait(place.parity ^ 1);
+            fetch(place.index, stage);
         }
     }
 };
 
-template <Ending kEnding>
+template <Epilogue kEpilogue>
 struct Wide {
-    static constexpr bool kGated = kEnding == Ending::kGated;
+    static constexpr bool kGated = kEpilogue == Epilogue::kGated;
     // Inputs of a stage, and their bytes.
     static constexpr int kSlice = 64;
     static constexpr int kSliceBytes = 128;
     static constexpr int kGroups = 3;
     static constexpr int kOutputs = 64 * kGroups;
-    // Rows of a product, of which a warpgroup has two: the compiler gives 512 threads too few registers for larger ones.
+    // N of one MMA. A warpgroup has two: with 512 threads the compiler has too few registers for a larger one.
     static constexpr int kRows = 128;
     static constexpr int kHalves = 2;
     static constexpr int kWeightStages = 4;
     static constexpr int kRowStages = 8;
-    // The last stages are multiplied with one half of the rows, then with the other: while they are, the first half ends.
+    // The last stages are multiplied with one half of the rows, then with the other, so that the first half's epilogue overlaps.
     static constexpr uint32_t kLast = 3;
     static_assert(kLast <= kWeightStages && kHalves * kLast <= kRowStages, "they are there at the same time");
     static constexpr int kWeightBytes = kOutputs * kSliceBytes;
@@ -59,8 +59,8 @@ struct Wide {
     static constexpr int kConsumers = 128 * kGroups;
     static constexpr int kThreads = kConsumers + 128;
     using HalfSums = float[kRows / 2];
-    using WeightPlace = RingPlace<kWeightStages>;
-    using RowPlace = RingPlace<kRowStages>;
+    using WeightPlace = FixedPipelineState<kWeightStages>;
+    using RowPlace = FixedPipelineState<kRowStages>;
 
     struct Shared {
         uint8_t weights[kWeightStages][kWeightBytes];
@@ -79,69 +79,69 @@ struct Wide {
             shared.row_ring.init(kGroups);
             publish_barriers();
         }
-        if (threadIdx.x == kConsumers) expect_map(&p.weight);
-        if (threadIdx.x == kConsumers + 32) expect_map(&p.x);
+        if (threadIdx.x == kConsumers) prefetch_tensormap(&p.weight);
+        if (threadIdx.x == kConsumers + 32) prefetch_tensormap(&p.x);
         __syncthreads();
-        let_successor_begin();
+        launch_dependent_grids();
         if (threadIdx.x >= kConsumers) {
-            give_up_registers<32>();
+            warpgroup_reg_dealloc<32>();
             if (threadIdx.x == kConsumers) fetch_weights();
             if (threadIdx.x == kConsumers + 32) fetch_rows();
         } else {
-            take_registers<160>();
+            warpgroup_reg_alloc<160>();
             consume();
         }
     }
 
 private:
-    // Where there are fewer, the copy engine brings zeros.
+    // With fewer, TMA fills in zeros.
     __device__ __forceinline__ uint32_t stages() const { return max(p.stages, kLast + 1); }
 
-    // Of sixteen rows of a warp: eight gates and their eight factors, or outputs with even numbers and those with odd ones.
+    // A warp's sixteen rows: eight gates and their eight up rows, or even outputs and odd outputs.
     __device__ void fetch_weights() const {
-        const ReadOnce once;
+        const EvictFirst evict_first;
         shared.weight_ring.produce(stages(), [&](uint32_t slot, uint32_t stage) {
             Barrier* full = &shared.weight_ring.full[slot];
-            full->expect(kWeightBytes);
-            once.copy_box(shared.weights[slot], &p.weight, full, stage * kSlice, 0, 0, blockIdx.x * (kOutputs / 16));
+            full->arrive_and_expect_tx(kWeightBytes);
+            evict_first.tma_load(shared.weights[slot], &p.weight, full, stage * kSlice, 0, 0, blockIdx.x * (kOutputs / 16));
         });
     }
 
     __device__ void fetch_rows() const {
         const uint32_t all = stages() * kHalves, last = all - kHalves * kLast;
-        wait_for_predecessor();
+        wait_on_dependent_grids();
         shared.row_ring.produce(all, [&](uint32_t slot, uint32_t number) {
             Barrier* full = &shared.row_ring.full[slot];
-            full->expect(kRowBytes);
+            full->arrive_and_expect_tx(kRowBytes);
             const bool ends = number >= last;
             const uint32_t half = ends ? (number - last) / kLast : number % kHalves;
             const uint32_t stage = ends ? last / kHalves + (number - last) % kLast : number / kHalves;
-            copy_box(shared.rows[slot], &p.x, full, stage * kSlice, half * kRows);
+            tma_load(shared.rows[slot], &p.x, full, stage * kSlice, half * kRows);
         });
     }
 
-    // Products of a stage with half of the rows: on their way when this ends.
+    // Issues the MMAs of a stage with half of the rows.
     __device__ __forceinline__ void multiply(HalfSums& sums, const WeightPlace& at, const RowPlace& row_at, bool first) const {
         const uint32_t weights = shared_address(shared.weights) + threadIdx.x / 128 * 64 * kSliceBytes;
-        const uint64_t a = matrix_along(weights + at.stage * kWeightBytes);
-        const uint64_t b = matrix_along(shared_address(shared.rows) + row_at.stage * kRowBytes);
-        shared.row_ring.full[row_at.stage].wait(row_at.parity);
-        pin(sums);
-        begin_products();
+        const uint64_t a = k_major_descriptor(weights + at.index * kWeightBytes);
+        const uint64_t b = k_major_descriptor(shared_address(shared.rows) + row_at.index * kRowBytes);
+        shared.row_ring.full[row_at.index].wait(row_at.parity);
+        warpgroup_fence_operand(sums);
+        warpgroup_arrive();
 #pragma unroll
         for (int step = 0; step < kSlice / 16; ++step) {
-            multiply_shared<kRows>(sums, moved(a, step * 32), moved(b, step * 32), !first || step != 0);
+            wgmma_ss<kRows>(sums, advance_descriptor(a, step * 32), advance_descriptor(b, step * 32), !first || step != 0);
         }
-        commit_products();
+        warpgroup_commit();
     }
 
     __device__ __forceinline__ void wait_for_weights(const WeightPlace& at) const {
-        shared.weight_ring.full[at.stage].wait(at.parity);
+        shared.weight_ring.full[at.index].wait(at.parity);
     }
 
     // All stages but the last.
     __device__ __forceinline__ void begin(HalfSums (&sums)[kHalves], WeightPlace& at, RowPlace& row_at) const {
-        const bool tells = threadIdx.x % 128 == 0;
+        const bool releases = threadIdx.x % 128 == 0;
         const uint32_t count = stages() - kLast;
         uint32_t before = 0, row_before = 0;
         uint32_t stage = 0;
@@ -151,15 +151,15 @@ private:
 #pragma unroll
             for (int half = 0; half < kHalves; ++half, row_at.advance()) {
                 multiply(sums[half], at, row_at, stage == 0);
-                // Those before are done when at most these are not.
-                wait_products<1>();
-                if (tells && (stage != 0 || half != 0)) {
+                // At most one MMA group in flight: the one before is done.
+                warpgroup_wait<1>();
+                if (releases && (stage != 0 || half != 0)) {
                     shared.row_ring.empty[row_before].arrive();
                     if (half == 0) shared.weight_ring.empty[before].arrive();
                 }
-                row_before = row_at.stage;
+                row_before = row_at.index;
             }
-            before = at.stage;
+            before = at.index;
             at.advance();
         } while (++stage < count);
     }
@@ -179,12 +179,12 @@ private:
         for (uint32_t stage = 0; stage < kLast; ++stage, again.advance(), row_at.advance()) {
             multiply(sums[1], again, row_at, false);
         }
-        wait_products<kLast>();
-        pin(sums[0]);
-        // In one go: the compiler lets products run beside it only so.
+        warpgroup_wait<kLast>();
+        warpgroup_fence_operand(sums[0]);
+        // Unrolled whole: only then does the compiler let MMAs run beside it.
         end<1>(sums[0], 0);
-        wait_products<0>();
-        pin(sums[1]);
+        warpgroup_wait<0>();
+        warpgroup_fence_operand(sums[1]);
         end<4>(sums[1], 1);
     }
 
@@ -197,7 +197,7 @@ private:
         }
     }
 
-    // A thread has two outputs of two rows in every eight: neighbours, or a gate and its factor.
+    // A thread has two outputs of two rows in every eight: neighbours, or a gate and its up value.
     template <int kParts, class Join>
     __device__ __forceinline__ void write(HalfSums& sums, uint32_t half, Join join) const {
         using Out = decltype(join(0.0f, 0.0f));
@@ -212,7 +212,7 @@ private:
         int rows = static_cast<int>(p.rows) - static_cast<int>(row);
         const size_t stride = kGated ? p.out_stride : p.out_stride / 2;
         Out* to = static_cast<Out*>(p.out) + row * stride + at;
-        // Some at a time, and the others move up: moves take less than code that comes from memory.
+        // In parts, moving the other sums up: moves cost less than fetching more code.
         constexpr int kPart = kRows / 2 / kParts;
 #pragma unroll 1
         for (int part = 0; part < kParts && (kParts == 1 || rows > 0); ++part, rows -= 2 * kPart) {

@@ -1,4 +1,4 @@
-// Where top-k, top-p and min-p cut, for rows with few likely tokens: those that the segments list are sorted.
+// Top-k, top-p and min-p for rows with few likely tokens: the listed candidates are sorted.
 #pragma once
 #include "survey.cuh"
 
@@ -11,15 +11,15 @@ struct Candidates {
     uint32_t is_enough;
 };
 
-// What the segments of a row say together.
+// The segments' results, combined.
 struct Summary {
     float max;
     float total;
-    // Every token that is at least so large is listed, if it is not minus infinity.
+    // Every token at least this large is listed, if it is not minus infinity.
     float least;
     bool is_listed;
 
-    // Each warp adds up for itself, in the same order.
+    // Each warp sums for itself, in the same order.
     __device__ Summary(const Segment* segments, uint32_t count) : max(-INFINITY), total(0.0f), least(-INFINITY), is_listed(true) {
         const uint32_t lane = threadIdx.x % 32;
 #pragma unroll 1
@@ -45,7 +45,7 @@ __device__ __forceinline__ float value_of(unsigned long long candidate) {
     return unordered(key_number(candidate));
 }
 
-// Takes all listed tokens that are as large as asked; false when too many are.
+// Collects all listed tokens that are as large as asked; false when there are too many.
 __device__ inline bool gather_candidates(const Segment* segments, uint32_t count, float least, Candidates& candidates) {
     if (threadIdx.x == 0) candidates.count = 0;
     __syncthreads();
@@ -73,8 +73,7 @@ __device__ inline bool gather_candidates(const Segment* segments, uint32_t count
     return candidates.count <= kMostCandidates;
 }
 
-// Sorts them, the largest first. A warp has pairs of 64 tokens that nobody else touches: between neighbours up to 32
-// apart it need not wait for the others.
+// Bitonic sort, the largest first. A warp owns pairs of 64 tokens: comparisons up to 32 apart need no block barrier.
 __device__ inline void sort_candidates(Candidates& candidates) {
     static_assert(kMostCandidates <= 2 * kThreads);
     const uint32_t pair = threadIdx.x;
@@ -106,7 +105,7 @@ __device__ inline void sort_candidates(Candidates& candidates) {
     __syncthreads();
 }
 
-// The best of this thread's candidates that are kept; `is_enough` says whether the cut lies among them at all.
+// The best of this thread's candidates that are kept; `is_enough`: whether the cut lies among the candidates at all.
 __device__ inline Best best_candidate(const SampleParams& params, uint32_t position, const Summary& row, float floor,
                                       Candidates& candidates) {
     constexpr int kEach = kMostCandidates / kThreads;

@@ -4,7 +4,7 @@
 #include "row.cuh"
 
 constexpr int kBins = 256;
-// Most keys fall into few bins: warps count in copies, which are added up later.
+// Most keys fall into few bins, so warps have private histograms, which are summed later.
 constexpr int kCopies = 8;
 
 // The tokens kept: all with a key above `key`, and of those with that key the first `ties` by id.

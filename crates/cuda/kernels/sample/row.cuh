@@ -1,4 +1,4 @@
-// One row of logits as a block goes over it, and the best of what it finds.
+// A block's pass over one row of logits, and its argmax.
 #pragma once
 #include "../common/ordered.cuh"
 #include "../common/philox.cuh"
@@ -19,12 +19,12 @@ __device__ __forceinline__ Best better(Best a, Best b) {
     return b.value > a.value || (b.value == a.value && b.token < a.token) ? b : a;
 }
 
-// The largest over the warp, in every lane. None of them is not a number.
+// The maximum over the warp, in every lane. No NaNs.
 __device__ __forceinline__ float warp_largest(float value) { return unordered(__reduce_max_sync(kAll, ordered(value))); }
 
-// The best over the warp, in every lane. None of them is not a number.
+// The best over the warp, in every lane. No NaNs.
 __device__ __forceinline__ Best warp_best(Best best) {
-    // Minus zero counts as zero.
+    // -0 counts as +0.
     const uint32_t own = ordered(best.value + 0.0f), key = __reduce_max_sync(kAll, own);
     return {unordered(key), kAll - __reduce_max_sync(kAll, own == key ? kAll - best.token : 0)};
 }
@@ -38,7 +38,7 @@ __device__ __forceinline__ Best block_best(Best best, Best* shared) {
     return warp_best(shared[threadIdx.x % 32]);
 }
 
-// Not inlined, for what is rare: code that is not there need not be fetched.
+// Not inlined, since it is rare: unused code need not be fetched.
 __device__ __noinline__ float4 load_some(const float* from, uint32_t count) {
     float4 values;
     values.x = count > 0 ? from[0] : -INFINITY;
@@ -64,13 +64,13 @@ struct Row {
     float max;
     double mass_scale;
 
-    // Numbers so far from the ends of the range divide without any step on the way leaving it; so do forbidden tokens.
+    // Numbers this far from the ends of the range divide without overflow or underflow on the way; forbidden tokens too.
     __device__ __forceinline__ static bool is_plain(float value) {
         return fabsf(value) >= 0x1p-60f && (fabsf(value) <= 0x1p60f || value == -INFINITY);
     }
 
-    // The bits of logit / temperature: a quotient by the rounded reciprocal, mended twice (Markstein). Minus infinity
-    // becomes no number on the way.
+    // The bits of logit / temperature: a quotient by the rounded reciprocal, corrected twice (Markstein). Minus infinity becomes a
+    // NaN on the way.
     __device__ __forceinline__ float scale_plain(float logit) const {
         float scaled = logit * reciprocal;
 #pragma unroll
@@ -78,7 +78,7 @@ struct Row {
         return fmaxf(scaled, -INFINITY);
     }
 
-    // Minus zero counts as zero.
+    // -0 counts as +0.
     __device__ __forceinline__ void scale_four(float4 logits, float (&values)[4]) const {
         if (is_plain(temperature) && is_plain(logits.x) && is_plain(logits.y) && is_plain(logits.z) && is_plain(logits.w)) {
             values[0] = scale_plain(logits.x), values[1] = scale_plain(logits.y);
@@ -97,14 +97,14 @@ struct Row {
 
     __device__ __forceinline__ bool is_aligned() const { return reinterpret_cast<size_t>(logits) % 16 == 0; }
 
-    // Four logits; those behind the row's end are minus infinity.
+    // Four logits; those past the row's end are minus infinity.
     __device__ __forceinline__ float4 load_four(uint32_t first) const {
         const uint32_t count = min(vocabulary - first, 4u);
         return count == 4 && is_aligned() ? *reinterpret_cast<const float4*>(logits + first) : load_some(logits + first, count);
     }
 
-    // Calls visit(first token, four scaled logits, how many count) for this thread's part of the tokens in a share of
-    // the row; the parts of all threads and shares make up the row. Logits are on their way one four ahead.
+    // Calls visit(first token, four scaled logits, count) for this thread's tokens of a share of the row; all threads and shares
+    // together make up the row. Logits are loaded one step ahead.
     template <typename Visit>
     __device__ __forceinline__ void visit_fours(uint32_t share, uint32_t shares, Visit visit) const {
         const uint32_t step = 4 * shares * kThreads;
@@ -145,7 +145,7 @@ struct Row {
             float4 values[kAtOnce];
 #pragma unroll
             for (uint32_t i = 0; i < kAtOnce; ++i) {
-                // Of what is behind the end the last is seen once more, which changes nothing.
+                // Past the end, the last one is visited again, which changes nothing.
                 values[i] = reinterpret_cast<const float4*>(logits)[min(four + i * step, whole - 1)];
             }
 #pragma unroll

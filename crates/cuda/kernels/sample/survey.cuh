@@ -1,6 +1,6 @@
 // One pass over a part of a row: its largest logit, the sum of its weights, and its likely tokens.
 //
-// A row has the same segments whoever goes over them, so that its sums are rounded alike in any batch.
+// Segments depend on the row alone, not on the block, so that sums are rounded alike in any batch.
 #pragma once
 #include <cfloat>
 
@@ -14,10 +14,10 @@ struct alignas(16) Segment {
     float max;
     // Of exp(scaled - max).
     float sum;
-    // Every token that is at least so large is listed, if it is not minus infinity.
+    // Every token at least this large is listed, if it is not minus infinity.
     float least;
     uint32_t count;
-    // Key above, id below, turned so that equal keys sort by rising id.
+    // Key above, inverted id below, so that equal keys sort by rising id.
     unsigned long long tokens[kMostListed];
 };
 
@@ -27,7 +27,7 @@ struct SurveyScratch {
     float sums[33];
 };
 
-// How a row is cut: into so many segments, of so many fours of tokens each.
+// A row's segments: their count, and groups of four tokens in each.
 struct Segments {
     uint32_t fours;
     uint32_t count;
@@ -38,7 +38,7 @@ struct Segments {
           each((fours + count - 1) / count) {}
 };
 
-// This thread's tokens of a segment; those behind its end are minus infinity.
+// This thread's tokens of a segment; those past its end are minus infinity.
 struct Part {
     uint32_t first[kFours];
     float values[kFours][4];
@@ -57,8 +57,7 @@ struct Part {
     }
 };
 
-// Where this warp's tokens that are large enough go in the segment's list, and how many all warps have. Ends the use of
-// `counts` by a barrier in between.
+// Offsets of this warp's listed tokens, and the count of all warps. Has a barrier, after which `counts` may be reused.
 __device__ __forceinline__ uint32_t place_of_warp(const Part& part, float least, uint32_t* counts, uint32_t& mine, uint32_t& all) {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     mine = 0;
@@ -75,8 +74,8 @@ __device__ __forceinline__ uint32_t place_of_warp(const Part& part, float least,
     return __reduce_add_sync(kAll, lane < warp ? other : 0);
 }
 
-// Lists the tokens that are as large as the least of the warps' largest ones; where those are too many, as the least of
-// four warps' largest ones.
+// Lists the tokens at least as large as the least of the warps' maxima; where those are too many, of the maxima of groups of
+// four warps.
 __device__ inline void list_likely(const Part& part, float largest, float (&leasts)[2], SurveyScratch& scratch, Segment& segment) {
     uint32_t mine, all, at;
     float least, finite;
@@ -126,7 +125,7 @@ __device__ inline void survey(const Row& row, const Segments& segments, uint32_t
     __syncthreads();
     const float other = scratch.maxima[lane];
     largest = warp_largest(other);
-    // Warps behind the end of the segment have no say.
+    // Warps past the end of the segment do not count.
     const bool has = number * segments.each + lane * 32 < segments.fours && lane * 32 < segments.each;
     float four = has ? other : -INFINITY;
     four = fmaxf(four, __shfl_xor_sync(kAll, four, 1));

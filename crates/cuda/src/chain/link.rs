@@ -25,7 +25,7 @@ pub(super) const MOST_TOLD: usize = 1 << 16;
 /// Warps that compute.
 const WARPS: usize = 8;
 
-/// `ChainAttend` of the kernel.
+/// `AttendStage` of the kernel.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct AttendLink {
@@ -53,7 +53,7 @@ struct AttendLink {
     scale: f32,
 }
 
-/// `ChainLinear` of the kernel.
+/// `LinearStage` of the kernel.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct LinearLink {
@@ -76,7 +76,7 @@ impl LinearLink {
 
 const _: () = assert!(
     size_of::<LinearLink>() == 128 && size_of::<AttendLink>() == 208 && size_of::<Link>() == 512,
-    "as kernels/chain/link.cuh has them"
+    "as kernels/megakernel/stage.cuh has them"
 );
 
 #[derive(Clone, Copy)]
@@ -86,7 +86,7 @@ union Details {
     attend: AttendLink,
 }
 
-/// `ChainLink` of the kernel.
+/// `Stage` of the kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
 pub(crate) struct Link {

@@ -48,7 +48,7 @@ const THREADS: usize = 384;
 /// Positions that one copy must bring at least, for the sake of swizzling.
 const FEWEST_AT_ONCE: usize = 8;
 
-/// `ChainParams` of the kernel.
+/// `MegakernelParams` of the kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
 struct ChainParams {
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_largest_rows_leave_room_for_stages_that_are_waited_for_at_once() {
-        // `kUnderWay` and `kHeld` of the kernel.
+        // `kInFlight` and `kHeld` of the kernel.
         let at_once = 4;
         let room = MOST_ROWS_ROOM.next_multiple_of(1024);
         let ring = (WHOLE_ROOM - REST - room) / STAGE;

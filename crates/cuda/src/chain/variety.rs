@@ -50,9 +50,9 @@ impl Varieties {
     pub(super) fn new(modules: &Modules) -> Result<Self, DeviceError> {
         let find = |name| modules.find_with_shared(name, WHOLE_ROOM);
         Ok(Self([
-            [find("chain")?, find("chain_kv8")?],
-            [find("chain_folded")?, find("chain_folded_kv8")?],
-            [find("chain_w8")?, find("chain_w8_kv8")?],
+            [find("megakernel")?, find("megakernel_kv8")?],
+            [find("megakernel_bf12")?, find("megakernel_bf12_kv8")?],
+            [find("megakernel_w8")?, find("megakernel_w8_kv8")?],
         ]))
     }
 

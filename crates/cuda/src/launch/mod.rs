@@ -81,7 +81,7 @@ impl Functions {
             edit_logits: modules.find("edit_logits")?,
             penalise: modules.find("penalise")?,
             sample: modules.find("sample")?,
-            settle_largest: modules.find("settle_largest")?,
+            settle_largest: modules.find("finish_argmax")?,
             log_probs: modules.find("log_probs")?,
             transfer: modules.find("transfer")?,
             open_step: (modules.generation() == Generation::Hopper)

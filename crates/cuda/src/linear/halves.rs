@@ -42,7 +42,7 @@ impl Halves {
             sums: allocate(context, bytes, "halves of products")?,
             norms: [
                 modules.find("add_rms_norm_short")?,
-                modules.find("add_halves_norm_short")?,
+                modules.find("add_split_k_norm_short")?,
             ],
             units,
         })

@@ -24,7 +24,7 @@ pub(crate) struct Onward<'a> {
 
 impl Ending<'_> {
     /// How names of kernels begin, by ending.
-    pub(super) const NAMES: [&'static str; 3] = ["linear_stream", "linear_gated", "linear_onward"];
+    pub(super) const NAMES: [&'static str; 3] = ["linear_stream", "linear_gated", "linear_add_norm"];
 
     pub(crate) fn is_gated(&self) -> bool {
         matches!(self, Self::Gated { .. })
@@ -61,7 +61,7 @@ impl Told {
     }
 }
 
-/// `LinearSurroundings` of the kernels.
+/// `EpilogueParams` of the kernels.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Surroundings {

@@ -142,7 +142,7 @@ impl<const COUNT: usize> Shapes<COUNT> {
         for (by_rows, name) in functions.iter_mut().zip(names) {
             for (by_groups, rows) in by_rows.iter_mut().zip(rows) {
                 for (function, groups) in by_groups.iter_mut().zip(GROUPS) {
-                    let name = format!("{name}_team_{groups}x{rows}");
+                    let name = format!("{name}_cluster_{groups}x{rows}");
                     *function = modules.find_with_shared(&name, WHOLE_ROOM)?;
                 }
             }

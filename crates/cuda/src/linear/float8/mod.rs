@@ -34,7 +34,7 @@ const ROWS: [usize; 4] = [8, 16, 32, 64];
 const NAMES: [&str; 3] = [
     "linear_float8",
     "linear_float8_gated",
-    "linear_float8_onward",
+    "linear_float8_add_norm",
 ];
 /// Rows whose activations are rounded at once.
 const MOST_ROUNDED: usize = 4096;

@@ -16,7 +16,7 @@ use crate::memory::{allocate, read};
 use crate::module::{Function, Modules};
 use crate::tensor_map::TensorMap;
 
-/// A unit, and what there is of strays; kernels/common/fold.cuh has the same numbers.
+/// A unit, and what there is of strays; kernels/common/bf12.cuh has the same numbers.
 pub(crate) const UNIT_ROWS: usize = 8;
 pub(crate) const UNIT_INPUTS: usize = 128;
 pub(crate) const UNIT_BYTES: usize = 1536;
@@ -30,13 +30,13 @@ const MOST_INPUTS: usize = 1 << 16;
 const UNITS_A_BLOCK: usize = 8;
 /// Rows of x that the compiled shapes take.
 const ROWS: [usize; 4] = [8, 16, 32, 64];
-/// Warpgroups that take turns with the stages of 64 outputs; kernels/linear_folded.cu has the same number.
+/// Warpgroups that take turns with the stages of 64 outputs; kernels/linear_bf12.cu has the same number.
 const TURNS_OF_ONE: usize = 2;
 /// How names of kernels begin, by ending.
 const NAMES: [&str; Ending::NAMES.len()] = [
-    "linear_folded",
-    "linear_folded_gated",
-    "linear_folded_onward",
+    "linear_bf12",
+    "linear_bf12_gated",
+    "linear_bf12_add_norm",
 ];
 
 #[derive(Clone, Copy)]
@@ -156,7 +156,7 @@ pub(crate) fn folded_bytes((outputs, inputs): (usize, usize)) -> usize {
 
 /// The most rows of products of folded weights.
 pub(crate) const MOST_ROWS: usize = ROWS[ROWS.len() - 1];
-/// Outputs of a tile of a head, and threads of its blocks; kernels/linear_folded.cu has the same numbers.
+/// Outputs of a tile of a head, and threads of its blocks; kernels/linear_bf12.cu has the same numbers.
 const HEAD_TILE: usize = 192;
 const HEAD_THREADS: usize = 512;
 
@@ -180,10 +180,10 @@ pub(super) struct Folds {
 
 impl Folds {
     pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
-        let fold = modules.find("fold_weight")?;
+        let fold = modules.find("encode_bf12")?;
         let mut heads = [fold; _];
         for (head, rows) in heads.iter_mut().zip(ROWS) {
-            let name = format!("linear_folded_largest_{rows}");
+            let name = format!("linear_bf12_argmax_{rows}");
             *head = modules.find_with_shared(&name, WHOLE_ROOM)?;
         }
         Ok(Self {
