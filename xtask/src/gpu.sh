@@ -37,10 +37,10 @@ check() {
   prove attention-check 40 --narrow attention-conformance narrow &
   prove cache-fp8 60 --narrow cache-conformance &
   prove graphs 60 graphs invariance &
-  prove gates 30 --own-products gates &
-  prove halves 60 --library-products halves &
+  prove gates 30 --own-gemms gates &
+  prove split-k 60 --library-gemms split-k &
   prove collectives 60 collectives &
-  prove folded 60 --own-products folded conformance &
+  prove bf12 60 --own-gemms bf12 conformance &
   part goldens 100 ./gpu_goldens goldens --logits "$numbers" "${libraries[@]}" &
   wait
   part transformers 60 python3 same_gpu.py goldens "$numbers"
@@ -61,13 +61,13 @@ ampere() {
 sanitize() {
   local tool
   for tool in memcheck racecheck; do
-    part "$tool" 100 compute-sanitizer --print-limit 20000 --tool "$tool" ./prove "${libraries[@]}" --own-products --narrow sanitize &
-    part "$tool-fp8" 100 compute-sanitizer --tool "$tool" ./prove "${libraries[@]}" --own-products sanitize-fp8 &
+    part "$tool" 100 compute-sanitizer --print-limit 20000 --tool "$tool" ./prove "${libraries[@]}" --own-gemms --narrow sanitize &
+    part "$tool-fp8" 100 compute-sanitizer --tool "$tool" ./prove "${libraries[@]}" --own-gemms sanitize-fp8 &
   done
-  # racecheck takes longer than there is time for, and names linear_folded_team_2x8 (docs/performance.md)
-  part memcheck-folded 100 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" --own-products sanitize-folded &
+  # racecheck takes longer than there is time for, and names linear_bf12_cluster_2x8 (docs/performance.md)
+  part memcheck-bf12 100 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" --own-gemms sanitize-bf12 &
   # racecheck is killed before the first of these has run, with 9 after 38 s
-  part memcheck-gates 100 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" --own-products gates &
+  part memcheck-gates 100 compute-sanitizer --tool memcheck ./prove "${libraries[@]}" --own-gemms gates &
   wait
   # hazards of kernels that are not the library's
   grep -h "access at" "$logs"/racecheck* | sed 's/.*access at //; s/+0x.*//' | grep -v nvjet | sort | uniq -c >"$logs/races"
@@ -87,7 +87,7 @@ profile() {
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,temperature.gpu --format=csv,noheader >"$logs/machine" 2>&1
-[ $# -eq 0 ] && set -- check ampere attention decode layers products fp8 small loading sanitize
+[ $# -eq 0 ] && set -- check ampere attention decode layers gemms fp8 small loading sanitize
 for word in "$@"; do
   case $word in
     check) check ;;
@@ -95,15 +95,15 @@ for word in "$@"; do
     sanitize) sanitize ;;
     loading) loading ;;
     profile) profile ;;
-    small | attention | decode | products | firsts | few | mix | sustained | layers | kernels | prompts) prove "$word" 70 "$word" ;;
-    ways) prove ways 40 --library-products ways ;;
+    small | attention | decode | gemms | firsts | few | mix | sustained | layers | kernels | prompts) prove "$word" 70 "$word" ;;
+    candidates) prove candidates 40 --library-gemms candidates ;;
     fp8) prove fp8 120 fp8-conformance fp8 ;;
     fp8-layers | fp8-kernels) prove "$word" 40 --narrow "$word" ;;
-    folded-layers) prove folded-layers 40 --fold layers ;;
-    heads) prove heads 40 --fold heads ;;
+    bf12-layers) prove bf12-layers 40 --bf12 layers ;;
+    heads) prove heads 40 --bf12 heads ;;
     in-turn) prove in-turn 40 --in-turn layers ;;
-    own) prove own 40 --own-products layers ;;
-    library) prove library 40 --library-products layers ;;
+    own) prove own 40 --own-gemms layers ;;
+    library) prove library 40 --library-gemms layers ;;
     *) echo "no part $word" >>"$logs/summary" ;;
   esac
 done
@@ -111,7 +111,7 @@ for log in "$logs"/*; do
   echo "---- $(basename "$log")"
   cat "$log"
 done >"$out/all.log"
-for log in machine firsts few mix sustained layers folded-layers heads prompts fp8-layers kernels fp8-kernels ways in-turn own library fp8 small loading attention decode conformance halves cache-fp8 attention-check graphs collectives gates folded goldens transformers ampere ampere-fp8 ampere-goldens ampere-times memcheck memcheck-fp8 memcheck-folded memcheck-gates racecheck racecheck-fp8 races summary; do
+for log in machine firsts few mix sustained layers bf12-layers heads prompts fp8-layers kernels fp8-kernels candidates in-turn own library fp8 small loading attention decode conformance split-k cache-fp8 attention-check graphs collectives gates bf12 goldens transformers ampere ampere-fp8 ampere-goldens ampere-times memcheck memcheck-fp8 memcheck-bf12 memcheck-gates racecheck racecheck-fp8 races summary; do
   [ -e "$logs/$log" ] && echo "---- $log" && tail -n 32 "$logs/$log" | cut -c1-180
 done
 [ -s "$logs/summary" ] && ! grep -qv "exit   0," "$logs/summary"

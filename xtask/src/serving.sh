@@ -32,7 +32,7 @@ start() {
     exit 1
   fi
   echo "== $model ready after $(seconds_since "$began") s"
-  grep -E " opened in |weights loaded in |timed in |graph end" "$log" | cut -c1-160
+  grep -E " opened in |weights loaded in |autotuning |graph end" "$log" | cut -c1-160
 }
 
 stop() {

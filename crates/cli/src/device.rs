@@ -119,7 +119,7 @@ mod tests {
     fn a_gpu_that_is_full_says_what_is_short_and_what_to_do() {
         let full = Absent::Device(DeviceError::OutOfMemory {
             device: "a GPU".into(),
-            what: "the workspace of products",
+            what: "the cuBLASLt workspace",
             wanted: 32 << 20,
             free: 10 << 20,
         });
@@ -128,7 +128,7 @@ mod tests {
         };
         assert_eq!(
             no_gpu.to_string(),
-            "--device cuda: a GPU: 33.6 MB for the workspace of products were asked, 10.5 MB are free, 23.1 MB too \
+            "--device cuda: a GPU: 33.6 MB for the cuBLASLt workspace were asked, 10.5 MB are free, 23.1 MB too \
              little; stop what else uses the device, or name another one in CUDA_VISIBLE_DEVICES; --device cpu runs \
              without a GPU"
         );

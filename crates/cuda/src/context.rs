@@ -6,9 +6,9 @@ use cudarc::driver::sys;
 use ops::DeviceError;
 
 use crate::card;
-use crate::chain::Recording;
 use crate::driver::check;
 use crate::launch::Opening;
+use crate::megakernel::Recording;
 
 /// A GPU's primary context and the stream that everything runs in.
 pub(crate) struct Context {

@@ -16,7 +16,6 @@ use ops::{
 use tensor::{Buffer, DType, View, ViewMut};
 
 use crate::card::{self, Capability, Card, Generation};
-use crate::chain::Chain;
 use crate::context::Context;
 use crate::cupti::CudaTracer;
 use crate::driver::check;
@@ -24,7 +23,8 @@ use crate::launch::attend::Attention;
 use crate::launch::sample::Sampling;
 use crate::launch::{Functions, LARGEST};
 use crate::library::{self, Absent};
-use crate::linear::{DeviceWeight, Ending, Float8Weight, Product, Products};
+use crate::linear::{DeviceWeight, Epilogue, Float8Weight, Gemm, Gemms};
+use crate::megakernel::Megakernel;
 use crate::module::{self, Modules};
 use crate::options::{CudaOptions, KvPrecision};
 use crate::transfer::{self, Courier, CudaReadback, CudaStaging};
@@ -39,9 +39,9 @@ pub struct CudaDevice {
     pub(crate) functions: Functions,
     pub(crate) attention: Attention,
     pub(crate) sampling: Sampling,
-    pub(crate) products: Products,
+    pub(crate) gemms: Gemms,
     /// On Hopper.
-    pub(crate) chain: Option<Arc<Chain>>,
+    pub(crate) megakernel: Option<Arc<Megakernel>>,
     bandwidth: Option<f64>,
     tracer: Arc<CudaTracer>,
     pub(crate) library_folders: Vec<PathBuf>,
@@ -58,7 +58,7 @@ impl CudaDevice {
         let mut watch = Watch::start();
         // Two of the largest libraries there are: one is read while the other starts.
         std::thread::scope(|scope| {
-            let products = scope.spawn(|| library::prepare_products(folders));
+            let products = scope.spawn(|| library::prepare_cublaslt(folders));
             library::prepare_driver(folders)?;
             let cards = Card::all()?;
             let (card, best) = card::first(&cards, options.untried)?;
@@ -98,9 +98,9 @@ impl CudaDevice {
             functions: Functions::find(modules)?,
             attention: Attention::new(&context, modules, info.units, info.kv)?,
             sampling: Sampling::new(&context, info.units)?,
-            products: Products::new(&context, modules, info.units, options.products)?,
-            chain: (modules.generation() == Generation::Hopper)
-                .then(|| Chain::new(&context, modules, info.units).map(Arc::new))
+            gemms: Gemms::new(&context, modules, info.units, options.gemms)?,
+            megakernel: (modules.generation() == Generation::Hopper)
+                .then(|| Megakernel::new(&context, modules, info.units).map(Arc::new))
                 .transpose()?,
             bandwidth: card::bandwidth(&context)?,
             tracer: Arc::new(CudaTracer::new(&options.library_folders)),
@@ -112,18 +112,18 @@ impl CudaDevice {
     }
 
     /// How products of a weight of this shape are computed, one line a row count; for people.
-    pub fn describe_products(&self, outputs: usize, inputs: usize) -> Vec<String> {
-        self.products.describe(outputs, inputs)
+    pub fn describe_gemms(&self, outputs: usize, inputs: usize) -> Vec<String> {
+        self.gemms.describe(outputs, inputs)
     }
 
-    /// As [`Self::describe_products`], for weights of eight-bit floats.
-    pub fn describe_float8_products(&self, outputs: usize, inputs: usize) -> Vec<String> {
-        self.products.describe_float8(outputs, inputs)
+    /// As [`Self::describe_gemms`], for weights of eight-bit floats.
+    pub fn describe_float8_gemms(&self, outputs: usize, inputs: usize) -> Vec<String> {
+        self.gemms.describe_float8(outputs, inputs)
     }
 
     /// Shapes of products that nobody foresaw when their weights were loaded; each was told in the log. For proofs.
-    pub fn unforeseen_products(&self) -> usize {
-        self.products.unforeseen()
+    pub fn unforeseen_gemms(&self) -> usize {
+        self.gemms.unforeseen()
     }
 
     /// The elements of a weight of bf16 as they lie in memory; for proofs.
@@ -134,15 +134,19 @@ impl CudaDevice {
 
     /// A product in one of the ways of our own kernels, by number, and what that way is; none when there are fewer. For
     /// proofs: `linear` takes the fastest.
-    pub fn linear_in_way(&self, number: usize, op: Linear<'_>) -> Result<Option<String>, OpError> {
+    pub fn linear_by_candidate(
+        &self,
+        number: usize,
+        op: Linear<'_>,
+    ) -> Result<Option<String>, OpError> {
         op.check()?;
         let Some(weight) = op.weight.layout::<DeviceWeight>() else {
             return Err(OpError::NotTaken {
-                op: "linear_in_way",
+                op: "linear_by_candidate",
             });
         };
-        let product = Product::from(op);
-        Ok(self.products.run_own(number, &product, weight)?)
+        let product = Gemm::from(op);
+        Ok(self.gemms.run_own(number, &product, weight)?)
     }
 
     pub(crate) fn upload(&self, bytes: &[u8], what: &'static str) -> Result<Buffer, DeviceError> {
@@ -158,7 +162,7 @@ impl CudaDevice {
         (rows, cols): (usize, usize),
     ) -> Result<Weight, DeviceError> {
         let bytes = buffer.bytes();
-        let weight = self.products.adopt(buffer, (rows, cols), self.max_rows)?;
+        let weight = self.gemms.adopt(buffer, (rows, cols), self.max_rows)?;
         let format = WeightFormat::Plain(DType::BF16);
         Ok(Weight::new(rows, cols, format, bytes, Box::new(weight)))
     }
@@ -260,7 +264,7 @@ impl Device for CudaDevice {
             WeightFormat::Plain(dtype) => dtype == DType::BF16,
             WeightFormat::Affine { .. } => false,
             WeightFormat::Float8 { group } => {
-                self.products.takes_float8() && Self::takes_groups(group)
+                self.gemms.takes_float8() && Self::takes_groups(group)
             }
         }
     }
@@ -299,7 +303,7 @@ impl Device for CudaDevice {
             _ => return Ok(None),
         }
         let buffer = memory::allocate(&self.context, 2 * rows * cols, "weights")?;
-        self.products.invent(&buffer, rows * cols, seed)?;
+        self.gemms.invent(&buffer, rows * cols, seed)?;
         self.context.synchronise()?;
         let made = Instant::now();
         let weight = self.adopt_plain(buffer, (rows, cols))?;
@@ -308,16 +312,16 @@ impl Device for CudaDevice {
 
     fn expect_bias(&self, weight: &Weight) -> Result<(), DeviceError> {
         if let Some(layout) = weight.layout::<Float8Weight>() {
-            return self.products.expect_float8_bias(layout, self.max_rows);
+            return self.gemms.expect_float8_bias(layout, self.max_rows);
         }
         let (layout, shape) = (self.weight(weight)?, (weight.rows(), weight.cols()));
-        self.products.expect_bias(layout, shape, self.max_rows)
+        self.gemms.expect_bias(layout, shape, self.max_rows)
     }
 
     fn folded_bytes(&self, shape: (usize, usize), format: WeightFormat) -> usize {
         match format {
-            WeightFormat::Plain(DType::BF16) if self.products.folds() => {
-                linear::folded_bytes(shape)
+            WeightFormat::Plain(DType::BF16) if self.gemms.takes_bf12() => {
+                linear::bf12_bytes(shape)
             }
             _ => 0,
         }
@@ -326,8 +330,8 @@ impl Device for CudaDevice {
     fn fold(&self, weight: &Weight) -> Result<usize, DeviceError> {
         let shape = (weight.rows(), weight.cols());
         match weight.layout::<DeviceWeight>() {
-            Some(layout) if self.products.folds() => {
-                self.products.fold(layout, shape, self.max_rows)
+            Some(layout) if self.gemms.takes_bf12() => {
+                self.gemms.encode_bf12(layout, shape, self.max_rows)
             }
             _ => Ok(0),
         }
@@ -373,8 +377,8 @@ impl Device for CudaDevice {
         &self,
         run: &mut dyn FnMut() -> Result<(), OpError>,
     ) -> Result<Option<Box<dyn Graph>>, OpError> {
-        if let Some(chain) = &self.chain {
-            self.context.recording().begin(&self.context, chain)?;
+        if let Some(megakernel) = &self.megakernel {
+            self.context.recording().begin(&self.context, megakernel)?;
         }
         self.context.opening().begin(&self.functions);
         let captured = graph::capture(&self.context, &mut || {
@@ -425,14 +429,14 @@ impl Kernels for CudaDevice {
             return Ok(());
         }
         let weight = op.weight;
-        let mut product = Product::from(op);
-        if self.chains(weight, &product) {
-            return self.chain_product(&product, weight, (None, &Ending::Results));
+        let mut product = Gemm::from(op);
+        if self.takes_megakernel(weight, &product) {
+            return self.megakernel_gemm(&product, weight, (None, &Epilogue::Store));
         }
         if let Some(weight) = weight.layout::<Float8Weight>() {
-            return Ok(self.products.run_float8(&mut product, weight)?);
+            return Ok(self.gemms.run_float8(&mut product, weight)?);
         }
-        Ok(self.products.run(&mut product, self.weight(weight)?)?)
+        Ok(self.gemms.run(&mut product, self.weight(weight)?)?)
     }
 
     fn late_linear(&self, op: LateLinear<'_>) -> Result<(), OpError> {

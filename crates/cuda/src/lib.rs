@@ -8,7 +8,6 @@
 )]
 
 mod card;
-mod chain;
 mod context;
 mod cupti;
 mod device;
@@ -18,6 +17,7 @@ mod graph;
 mod launch;
 mod library;
 mod linear;
+mod megakernel;
 mod memory;
 mod module;
 mod nccl;
@@ -31,7 +31,7 @@ pub use card::{Capability, Generation, Release};
 pub use device::CudaDevice;
 pub use library::Absent;
 pub use nccl::{GroupId, Nccl, NcclComm};
-pub use options::{CudaOptions, KvPrecision, ProductChoice};
+pub use options::{CudaOptions, GemmChoice, KvPrecision};
 
 /// Opens the first GPU, or says why there is none to open.
 pub fn open(options: &CudaOptions) -> Result<CudaDevice, Absent> {

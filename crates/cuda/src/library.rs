@@ -93,7 +93,7 @@ pub(crate) fn prepare_driver(folders: &[PathBuf]) -> Result<(), Absent> {
 }
 
 /// As [`prepare_driver`], for cuBLASLt.
-pub(crate) fn prepare_products(folders: &[PathBuf]) -> Result<(), Absent> {
+pub(crate) fn prepare_cublaslt(folders: &[PathBuf]) -> Result<(), Absent> {
     need("libcublasLt.so.13", c"cublasLtCreate", folders)?;
     // SAFETY: only tries to open a library.
     let present = unsafe { cudarc::cublaslt::sys::is_culib_present() };

@@ -16,7 +16,7 @@ pub enum KvPrecision {
 
 /// Who computes dense products.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ProductChoice {
+pub enum GemmChoice {
     /// Whoever was faster when the weight was loaded.
     #[default]
     Fastest,
@@ -36,7 +36,7 @@ pub struct CudaOptions {
     /// Tokens of the largest step: products are tuned up to this many rows.
     pub max_step_tokens: usize,
     /// Who computes dense products.
-    pub products: ProductChoice,
+    pub gemms: GemmChoice,
     /// Kernels begin only when their predecessor has ended; for comparisons.
     pub in_turn: bool,
     /// A GPU is used too that there are kernels for which were never run on one of its kind.

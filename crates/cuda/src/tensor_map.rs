@@ -11,7 +11,7 @@ use crate::driver::check;
 pub(crate) struct TensorMap([u64; 16]);
 
 /// What a map describes, innermost dimension first.
-pub(crate) struct Boxes<'a> {
+pub(crate) struct TiledMatrix<'a> {
     pub(crate) address: u64,
     /// Elements in each dimension.
     pub(crate) sizes: &'a [u64],
@@ -28,7 +28,7 @@ impl TensorMap {
     pub(crate) const SLICE: u32 = 64;
 
     /// Elements of bf16: rows of 64 are turned by 128-byte swizzling.
-    pub(crate) fn new(boxes: &Boxes<'_>) -> Result<Self, DeviceError> {
+    pub(crate) fn new(boxes: &TiledMatrix<'_>) -> Result<Self, DeviceError> {
         Self::encode(
             boxes,
             sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
@@ -37,7 +37,7 @@ impl TensorMap {
     }
 
     /// Words of eight bytes, as they lie.
-    pub(crate) fn words(boxes: &Boxes<'_>) -> Result<Self, DeviceError> {
+    pub(crate) fn words(boxes: &TiledMatrix<'_>) -> Result<Self, DeviceError> {
         Self::encode(
             boxes,
             sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_INT64,
@@ -46,14 +46,14 @@ impl TensorMap {
     }
 
     fn encode(
-        boxes: &Boxes<'_>,
+        boxes: &TiledMatrix<'_>,
         element: sys::CUtensorMapDataType,
         swizzle: sys::CUtensorMapSwizzle,
     ) -> Result<Self, DeviceError> {
         let rank = boxes.sizes.len();
         assert!(
             boxes.strides.len() + 1 == rank && boxes.shape.len() == rank,
-            "one size, stride and box a dimension"
+            "one size, stride and tile per dimension"
         );
         let mut map = Self([0; 16]);
         let steps = [1u32; 5];

@@ -17,7 +17,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         FlagSpec::choice(
             "fold-weights",
             &["auto", "on", "off"],
-            "Keep bf16 weights on a GPU a second time, folded to little more than 12 bits with nothing lost, for steps of up to 64 rows: these are up to 17 % faster, and room for KV cache is less. auto: where that costs at most 15 % of it.",
+            "Keep bf16 weights on a GPU a second time, losslessly encoded as bf12 (12-bit bf16), for steps of up to 64 rows: these are up to 17 % faster, and room for KV cache is less. auto: where that costs at most 15 % of it.",
         )
         .default(Preset::Text("auto")),
     ),

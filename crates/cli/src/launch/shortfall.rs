@@ -113,8 +113,8 @@ impl Shortfall {
     pub(crate) fn loading(error: &DeviceError, budget: &Budget) -> Option<Self> {
         let smaller = budget.smaller;
         Self::of(error, |what| match what {
-            Some("folded weights") => "give --fold-weights off".to_owned(),
-            Some("choosing ways") => {
+            Some("bf12 weights") => "give --fold-weights off".to_owned(),
+            Some("GEMM autotuning") => {
                 format!("lower --chunked-prefill-size, or {OTHERS}, or {smaller}")
             }
             _ => format!("{OTHERS}, or {smaller}"),
@@ -246,11 +246,11 @@ mod tests {
                 "stop what else uses the device, or take a smaller model",
             ),
             (
-                Shortfall::loading(&short("choosing ways"), &budget),
+                Shortfall::loading(&short("GEMM autotuning"), &budget),
                 "lower --chunked-prefill-size, or stop what else uses the device, or take a smaller model",
             ),
             (
-                Shortfall::loading(&short("folded weights"), &budget),
+                Shortfall::loading(&short("bf12 weights"), &budget),
                 "give --fold-weights off",
             ),
             (
@@ -349,12 +349,12 @@ mod tests {
                 "12 of 36 took 1.2 GB, 40.0 MB are free, the others need about 2.4 GB, 2.4 GB too little; ",
             ),
             (
-                short("chains of ops"),
+                short("the decode megakernel"),
                 0,
                 "0 of 36 took 1.2 GB, 40.0 MB are free, too little for the next; the driver does not say",
             ),
             (
-                short("chains of ops"),
+                short("the decode megakernel"),
                 35,
                 "35 of 36 took 1.2 GB, 40.0 MB are free, too little for the next; ",
             ),

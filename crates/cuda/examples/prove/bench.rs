@@ -237,7 +237,7 @@ pub(crate) fn weight(device: &CudaDevice, rows: usize, cols: usize, seed: u64) -
 }
 
 /// Weights that are made from now on are folded.
-pub(crate) fn fold_weights() {
+pub(crate) fn encode_weights() {
     FOLD.store(true, Ordering::Relaxed);
 }
 

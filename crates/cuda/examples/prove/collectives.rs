@@ -56,17 +56,17 @@ fn start(rank: usize, group: &str) -> Child {
         .stdout(output)
         .spawn()
         .expect("this program can be started again");
-    let mut told = child.stdin.take().expect("taken once");
+    let mut line = child.stdin.take().expect("taken once");
     // a process that has ended says so by how
-    let _ = writeln!(told, "{rank} {group}");
+    let _ = writeln!(line, "{rank} {group}");
     child
 }
 
 /// One rank, in a process of its own; which one, and of which group, comes in.
 pub(crate) fn rank(device: &CudaDevice) -> bool {
-    let mut told = String::new();
-    let _ = std::io::stdin().read_line(&mut told);
-    let (rank, group) = told
+    let mut line = String::new();
+    let _ = std::io::stdin().read_line(&mut line);
+    let (rank, group) = line
         .trim_end_matches('\n')
         .split_once(' ')
         .unwrap_or_default();

@@ -9,14 +9,14 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
 
 /// The same with products that are cut in two before a norm, to be run with `--library-products`. Weights of eight-bit floats
 /// are left out: the library rounds what it multiplies, and of gates of fifty results one draw in eleven is beyond its bound.
-pub(crate) fn halves(device: &CudaDevice) -> bool {
+pub(crate) fn split_k(device: &CudaDevice) -> bool {
     let mut report = conformance::run(device);
     report.outcomes.retain(|found| found.kind != Kind::Float8);
     // one of its products, which is made in no other way then
-    let ways = device.describe_products(512, 1024);
-    let cut = ways.iter().any(|way| way.contains("halves true"));
+    let candidates = device.describe_gemms(512, 1024);
+    let cut = candidates.iter().any(|line| line.contains("split-K true"));
     if !cut {
-        println!("FAILED no product was cut in two");
+        println!("FAILED no GEMM was split along K");
     }
     show(&report) && cut
 }

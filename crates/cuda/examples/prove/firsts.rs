@@ -29,7 +29,7 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     for (index, (name, outputs, inputs)) in SHAPES.into_iter().enumerate() {
         let shape = (outputs, inputs);
         let bf16 = weight(device, outputs, inputs, index as u64);
-        well &= products(device, &format!("{name} bf16"), &bf16, 8e-3);
+        well &= gemms(device, &format!("{name} bf16"), &bf16, 8e-3);
         for group in [0, 128] {
             let format = WeightFormat::Float8 { group };
             let made = device.invent_weight(shape, format, index as u64);
@@ -38,12 +38,12 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
                 .expect("a format that it makes up")
                 .weight;
             // Inputs may be rounded with a bias or without.
-            well &= products(device, &format!("{name} fp8 {group}"), &made, 5e-2);
+            well &= gemms(device, &format!("{name} fp8 {group}"), &made, 5e-2);
         }
     }
     well &= heads(device) & replays(device);
-    let unforeseen = device.unforeseen_products();
-    println!("products that nobody foresaw: {unforeseen}");
+    let unforeseen = device.unforeseen_gemms();
+    println!("GEMMs not autotuned at load: {unforeseen}");
     well && unforeseen == 0
 }
 
@@ -61,7 +61,7 @@ fn first_and_next(device: &CudaDevice, mut run: impl FnMut() -> Result<(), OpErr
     (first, next)
 }
 
-fn told(name: &str, rows: usize, (first, next): (f64, f64)) -> bool {
+fn report(name: &str, rows: usize, (first, next): (f64, f64)) -> bool {
     let well = first < next + PATIENCE;
     if !well {
         println!("{name} {rows:5} rows: {first:8.1} µs at first, {next:8.1} µs then: LATE");
@@ -70,9 +70,9 @@ fn told(name: &str, rows: usize, (first, next): (f64, f64)) -> bool {
 }
 
 /// With a bias and without; the difference is the bias.
-fn products(device: &CudaDevice, name: &str, weight: &Weight, tolerance: f64) -> bool {
+fn gemms(device: &CudaDevice, name: &str, weight: &Weight, tolerance: f64) -> bool {
     let (outputs, inputs) = (weight.rows(), weight.cols());
-    device.expect_bias(weight).expect("ways with a bias");
+    device.expect_bias(weight).expect("candidates with a bias");
     let bias = Matrix::random(device, 1, outputs, 90);
     let values = bias.read(device);
     let (mut well, mut slowest) = (true, 0.0f64);
@@ -91,7 +91,7 @@ fn products(device: &CudaDevice, name: &str, weight: &Weight, tolerance: f64) ->
         });
         let biased = out.read(device);
         let without = first_and_next(device, || linear(device, x.view(), weight, out.view_mut()));
-        well &= told(name, rows, with) & told(name, rows, without);
+        well &= report(name, rows, with) & report(name, rows, without);
         slowest = slowest.max(with.0 - with.1).max(without.0 - without.1);
         let plain = out.read(device);
         let sums = plain.iter().zip(values.iter().cycle());
@@ -113,11 +113,11 @@ fn heads(device: &CudaDevice) -> bool {
         let mut alone = Matrix::new(device, 1, outputs, DType::F32);
         sync(device);
         let times = first_and_next(device, || linear(device, x.view(), &weight, out.view_mut()));
-        well &= told("head", rows, times);
+        well &= report("head", rows, times);
         let together = out.read(device);
         for row in [0, rows / 2, rows - 1] {
             let one = x.view().row_range(row..row + 1);
-            linear(device, one, &weight, alone.view_mut()).expect("a product");
+            linear(device, one, &weight, alone.view_mut()).expect("a GEMM");
             let error = distance(&alone.read(device), &together[row * outputs..][..outputs]);
             if error > 8e-3 {
                 println!("head {rows:5} rows: row {row} is {error:.1e} off");
@@ -134,11 +134,11 @@ fn replays(device: &CudaDevice) -> bool {
     let x = Matrix::random(device, 16, 1536, 93);
     let mut out = Matrix::new(device, 16, 1536, DType::BF16);
     let mut many = || (0..200).try_for_each(|_| linear(device, x.view(), &weight, out.view_mut()));
-    many().expect("products");
+    many().expect("GEMMs");
     sync(device);
     let graph = device.capture(&mut many).expect("a capture");
     let graph = graph.expect("this device captures");
     let (first, next) = first_and_next(device, || Ok(graph.replay()?));
-    println!("replay of 200 products: {first:.1} µs at first, {next:.1} µs then");
+    println!("replay of 200 GEMMs: {first:.1} µs at first, {next:.1} µs then");
     first < next + PATIENCE
 }

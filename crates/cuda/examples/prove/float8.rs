@@ -99,13 +99,13 @@ pub(crate) fn agrees(
 ) -> bool {
     let mut well = true;
     let (weight, numbers) = float8_weight(device, (outputs, inputs), block, (5, step(outputs)));
-    for line in device.describe_float8_products(outputs, inputs) {
+    for line in device.describe_float8_gemms(outputs, inputs) {
         println!("    {line}");
     }
     for &rows in counts {
         let x = Matrix::random(device, rows, inputs, 9);
         let mut out = Matrix::new(device, rows, outputs, DType::BF16);
-        linear(device, x.view(), &weight, out.view_mut()).expect("a product");
+        linear(device, x.view(), &weight, out.view_mut()).expect("a GEMM");
         let (x, found) = (x.read(device), out.read(device));
         let (mut some, mut expected) = (Vec::new(), Vec::new());
         for row in (0..rows).step_by(rows.div_ceil(9)) {
@@ -137,7 +137,7 @@ fn timed(device: &CudaDevice, name: &str, shape: (usize, usize), block: [usize; 
         "{name} {outputs}×{inputs}, {copies} weights loaded in {:.2} s",
         began.elapsed().as_secs_f64()
     );
-    for line in device.describe_float8_products(outputs, inputs) {
+    for line in device.describe_float8_gemms(outputs, inputs) {
         println!("    {line}");
     }
     for rows in ROWS {

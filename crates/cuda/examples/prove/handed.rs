@@ -99,7 +99,7 @@ fn agrees(device: &CudaDevice, weights: &Weights, rows: usize, groups: bool) -> 
         out: out.view_mut(),
     };
     let ran = Inputs::from(form).multiply(kernels, last);
-    ran.expect("the product behind the gates");
+    ran.expect("the GEMM after the gates");
     let (x, sums, found) = (x.read(device), residual.read(device), out.read(device));
     let mut errors = [0.0f64; 2];
     for row in [0, rows / 2, rows - 1] {

@@ -20,7 +20,7 @@ use crate::trace;
 use dims::{Dims, MODELS};
 use lengths::{CLOSE, FEW, MANY, MIXED, PARTS, PROMPTS, alike, close, longest, mixed};
 
-pub(crate) use replay::{folded_small, narrow_small, replay_as_they_run, replays_small};
+pub(crate) use replay::{bf12_small, narrow_small, replay_as_they_run, replays_small};
 
 const PAGE: usize = 64;
 
@@ -47,7 +47,7 @@ impl Layer {
     }
 
     /// Weights of two bytes that are folded too.
-    fn folded(device: &CudaDevice, dims: &Dims, seed: u64) -> Self {
+    fn bf12(device: &CudaDevice, dims: &Dims, seed: u64) -> Self {
         Self::of(device, dims, seed, &|rows, cols| {
             let weight = weight(device, rows, cols, seed);
             device.fold(&weight).expect("room for it");
@@ -341,8 +341,8 @@ pub(crate) fn kernels(device: &CudaDevice) -> bool {
     MODELS.iter().all(|dims| {
         let layers = dims.layers(device);
         for (outputs, inputs) in dims.shapes() {
-            println!("products of {outputs} × {inputs}");
-            for line in device.describe_products(outputs, inputs) {
+            println!("GEMMs of {outputs} × {inputs}");
+            for line in device.describe_gemms(outputs, inputs) {
                 println!("    {line}");
             }
         }
@@ -356,8 +356,8 @@ pub(crate) fn narrow_kernels(device: &CudaDevice) -> bool {
     let dims = &MODELS[0];
     let layers = dims.narrow_layers(device);
     for (outputs, inputs) in dims.shapes() {
-        println!("products of {outputs} × {inputs}");
-        for line in device.describe_float8_products(outputs, inputs) {
+        println!("GEMMs of {outputs} × {inputs}");
+        for line in device.describe_float8_gemms(outputs, inputs) {
             println!("    {line}");
         }
     }

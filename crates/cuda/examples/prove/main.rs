@@ -10,30 +10,30 @@
     reason = "a program for people"
 )]
 
+mod argmax;
 mod attention;
 mod bench;
+mod bf12;
+mod candidates;
 mod collectives;
 mod conformance;
 mod decode;
 mod firsts;
 mod float8;
-mod folded;
+mod gemms;
 mod graphs;
 mod handed;
-mod largest;
 mod layers;
 mod narrow;
-mod products;
 mod profile;
 mod sanitize;
 mod small;
 mod trace;
-mod ways;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cuda::{CudaDevice, CudaOptions, Generation, KvPrecision, ProductChoice};
+use cuda::{CudaDevice, CudaOptions, GemmChoice, Generation, KvPrecision};
 use ops::Device as _;
 
 /// True when all is well.
@@ -42,7 +42,7 @@ type Part = fn(&CudaDevice) -> bool;
 const PARTS: [(&str, Part); 32] = [
     ("conformance", conformance::run),
     ("cache-conformance", conformance::cache),
-    ("halves", conformance::halves),
+    ("split-k", conformance::split_k),
     ("invariance", conformance::invariance),
     ("attention-conformance", attention::check),
     ("narrow", narrow::run),
@@ -50,16 +50,16 @@ const PARTS: [(&str, Part); 32] = [
     ("collectives", collectives::run),
     ("collective-rank", collectives::rank),
     ("small", small::run),
-    ("products", products::run),
+    ("gemms", gemms::run),
     ("firsts", firsts::run),
     ("fp8-conformance", float8::check),
     ("fp8", float8::run),
-    ("folded", folded::run),
+    ("bf12", bf12::run),
     ("attention", attention::time),
     ("decode", decode::run),
     ("sanitize", sanitize::run),
-    ("sanitize-fp8", sanitize::narrow_products),
-    ("sanitize-folded", sanitize::folded_products),
+    ("sanitize-fp8", sanitize::narrow_gemms),
+    ("sanitize-bf12", sanitize::bf12_gemms),
     ("layers", layers::run),
     ("mix", layers::mix),
     ("sustained", layers::sustained),
@@ -68,9 +68,9 @@ const PARTS: [(&str, Part); 32] = [
     ("fp8-layers", layers::narrow),
     ("kernels", layers::kernels),
     ("fp8-kernels", layers::narrow_kernels),
-    ("ways", ways::run),
-    ("gates", ways::gates),
-    ("heads", largest::heads),
+    ("candidates", candidates::run),
+    ("gates", candidates::gates),
+    ("heads", argmax::heads),
     ("profile", profile::run),
 ];
 
@@ -78,9 +78,9 @@ const PARTS: [(&str, Part); 32] = [
 const OF_HOPPER: [&str; 9] = [
     "fp8-conformance",
     "fp8",
-    "folded",
+    "bf12",
     "sanitize-fp8",
-    "sanitize-folded",
+    "sanitize-bf12",
     "fp8-layers",
     "fp8-kernels",
     "gates",
@@ -90,7 +90,7 @@ const OF_HOPPER: [&str; 9] = [
 /// Rows that products are tuned for. Fewer rows, fewer ways to choose from: a tool that watches every access takes its time.
 fn step_tokens(parts: &[(&str, Part)]) -> usize {
     let any = |names: &[&str]| parts.iter().any(|part| names.contains(&part.0));
-    if any(&["sanitize", "sanitize-fp8", "sanitize-folded", "few"]) {
+    if any(&["sanitize", "sanitize-fp8", "sanitize-bf12", "few"]) {
         8
     } else if any(&["prompts"]) {
         8192
@@ -103,7 +103,7 @@ fn step_tokens(parts: &[(&str, Part)]) -> usize {
 
 fn main() -> ExitCode {
     let mut folders = Vec::new();
-    let mut products = ProductChoice::Fastest;
+    let mut gemms = GemmChoice::Fastest;
     let mut in_turn = false;
     let mut generation = None;
     let mut kv = KvPrecision::BF16;
@@ -116,14 +116,14 @@ fn main() -> ExitCode {
             in_turn = true;
         } else if word == "--ampere" {
             generation = Some(Generation::Ampere);
-        } else if word == "--fold" {
-            bench::fold_weights();
+        } else if word == "--bf12" {
+            bench::encode_weights();
         } else if word == "--narrow" {
             kv = KvPrecision::F8E4M3;
-        } else if word == "--own-products" {
-            products = ProductChoice::Own;
-        } else if word == "--library-products" {
-            products = ProductChoice::Library;
+        } else if word == "--own-gemms" {
+            gemms = GemmChoice::Own;
+        } else if word == "--library-gemms" {
+            gemms = GemmChoice::Library;
         } else if let Some(part) = PARTS.iter().find(|(name, _)| *name == word) {
             parts.push(*part);
         } else {
@@ -135,7 +135,7 @@ fn main() -> ExitCode {
     let options = CudaOptions {
         library_folders: folders,
         max_step_tokens: step_tokens(&parts),
-        products,
+        gemms,
         in_turn,
         kv,
         untried: true,

@@ -10,7 +10,7 @@ use tensor::DType;
 
 use crate::attention::{Case, Scene};
 use crate::bench::{Matrix, linear, normals, sync, takes_heads, weight};
-use crate::{decode, float8, folded, largest, layers, narrow, small};
+use crate::{argmax, bf12, decode, float8, layers, narrow, small};
 
 /// More than one segment of a row, and rows that do not begin at multiples of four.
 const VOCABULARY: usize = 13_003;
@@ -47,21 +47,21 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
         }
     }
     log_probs(device).expect("log-probabilities");
-    products(device).expect("products");
+    gemms(device).expect("GEMMs");
     let well =
-        layers::replays_small(device) && folded::small(device) && largest::small(device) && well;
+        layers::replays_small(device) && bf12::small(device) && argmax::small(device) && well;
     sync(device);
     well
 }
 
 /// The same of products with eight-bit floats: choosing among their ways takes such a tool long.
-pub(crate) fn narrow_products(device: &CudaDevice) -> bool {
+pub(crate) fn narrow_gemms(device: &CudaDevice) -> bool {
     float8::agrees(device, (192, 384), [128, 128], &[3]) && layers::narrow_small(device)
 }
 
 /// The same of folded weights.
-pub(crate) fn folded_products(device: &CudaDevice) -> bool {
-    folded::turning(device) && layers::folded_small(device)
+pub(crate) fn bf12_gemms(device: &CudaDevice) -> bool {
+    bf12::turning(device) && layers::bf12_small(device)
 }
 
 fn attention(device: &CudaDevice) {
@@ -223,7 +223,7 @@ fn log_probs(device: &CudaDevice) -> Result<(), OpError> {
 }
 
 /// Rows gathered, then multiplied in our own way.
-fn products(device: &CudaDevice) -> Result<(), OpError> {
+fn gemms(device: &CudaDevice) -> Result<(), OpError> {
     let (inputs, outputs, rows) = (512, 192, 3);
     let weight = weight(device, outputs, inputs, 1);
     let source = Matrix::random(device, 8, inputs, 2);

@@ -178,7 +178,7 @@ fn sampling(device: &CudaDevice, rows: usize) {
         temperature: 0.8,
         ..SampleParams::GREEDY
     };
-    let ways = [
+    let candidates = [
         ("sample greedy", SampleParams::GREEDY),
         ("sample all", drawn),
         (
@@ -190,7 +190,7 @@ fn sampling(device: &CudaDevice, rows: usize) {
             },
         ),
     ];
-    for (name, params) in ways {
+    for (name, params) in candidates {
         let bytes: Vec<u8> = (0..rows).flat_map(|_| bytes_of(&params)).collect();
         let params = Matrix::of_bytes(device, rows, SampleParams::BYTES, DType::U8, &bytes);
         let us = time(device, 8, |_| {

@@ -35,7 +35,7 @@ impl CudaDevice {
         rows: &Float8Rows<'_>,
         format: WeightFormat,
     ) -> Result<Weight, DeviceError> {
-        let codes = self.products.arrange_float8(&brought, shape)?;
+        let codes = self.gemms.arrange_float8(&brought, shape)?;
         drop(brought);
         self.adopt_float8(shape, codes, rows, format)
     }
@@ -58,7 +58,7 @@ impl CudaDevice {
             block,
             scales: vec![LARGEST_INVENTED / ops::float8::LARGEST; blocks],
         };
-        let codes = self.products.invent_float8(shape, seed)?;
+        let codes = self.gemms.invent_float8(shape, seed)?;
         let made = Instant::now();
         let weight = self.adopt_float8(shape, codes, &rows, WeightFormat::Float8 { group })?;
         Ok(InventedWeight { weight, made })
@@ -77,7 +77,7 @@ impl CudaDevice {
         let library = grid.for_library(&rows.scales, shape.0, shape.1);
         let library = library.map(|scales| self.load_values(&scales, DType::F32));
         let weight = Float8Weight::new(shape, codes, grid, scales, library.transpose()?)?;
-        let weight = self.products.adopt_float8(weight, self.max_rows)?;
+        let weight = self.gemms.adopt_float8(weight, self.max_rows)?;
         let bytes = weight.bytes();
         Ok(Weight::new(
             shape.0,
@@ -96,6 +96,6 @@ impl CudaDevice {
                 found: op.out.dtype(),
             });
         }
-        Ok(self.products.gather_float8(table, op.ids, &op.out)?)
+        Ok(self.gemms.gather_float8(table, op.ids, &op.out)?)
     }
 }

@@ -6,63 +6,66 @@ use ops::{
 };
 use tensor::{DType, ViewMut};
 
-use crate::chain::Chain;
 use crate::device::CudaDevice;
-use crate::launch::are_pieces;
+use crate::launch::are_aligned;
 use crate::launch::norm::NormParams;
-use crate::linear::{Ending, MOST_ROWS, Onward, Product};
+use crate::linear::{AddNorm, Epilogue, Gemm, MOST_ROWS};
+use crate::megakernel::Megakernel;
 
 impl CudaDevice {
     /// True when a product goes into a chain.
-    pub(crate) fn chains(&self, weight: &Weight, product: &Product<'_>) -> bool {
-        self.chains_rows(weight, product.x.rows()) && product.rows_are_pieces()
+    pub(crate) fn takes_megakernel(&self, weight: &Weight, product: &Gemm<'_>) -> bool {
+        self.takes_megakernel_rows(weight, product.x.rows()) && product.rows_are_aligned()
     }
 
-    fn chains_rows(&self, weight: &Weight, rows: usize) -> bool {
-        self.chain.is_some() && self.products.prefers_chains() && Chain::takes(rows, weight)
+    fn takes_megakernel_rows(&self, weight: &Weight, rows: usize) -> bool {
+        self.megakernel.is_some()
+            && self.gemms.prefers_megakernel()
+            && Megakernel::takes(rows, weight)
     }
 
-    pub(crate) fn chain_product(
+    pub(crate) fn megakernel_gemm(
         &self,
-        product: &Product<'_>,
+        product: &Gemm<'_>,
         weight: &Weight,
-        how: (Option<LateNorm<'_>>, &Ending<'_>),
+        how: (Option<LateNorm<'_>>, &Epilogue<'_>),
     ) -> Result<(), OpError> {
-        let Some(chain) = &self.chain else {
-            return Err(OpError::NotTaken { op: "chain" });
+        let Some(megakernel) = &self.megakernel else {
+            return Err(OpError::NotTaken { op: "megakernel" });
         };
-        let weight = (weight, self.products.chains_read_folded());
-        Ok(chain.product(&self.context, product, weight, how)?)
+        let weight = (weight, self.gemms.megakernel_reads_bf12());
+        Ok(megakernel.gemm(&self.context, product, weight, how)?)
     }
 
     /// One product with what surrounds it; none where no kernel of ours is to be preferred.
     fn fuse(
         &self,
-        product: &Product<'_>,
+        product: &Gemm<'_>,
         weight: &Weight,
-        (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
+        (norm, epilogue): (Option<LateNorm<'_>>, &Epilogue<'_>),
     ) -> Option<Result<(), OpError>> {
-        if self.chains(weight, product) {
-            return Some(self.chain_product(product, weight, (norm, ending)));
+        if self.takes_megakernel(weight, product) {
+            return Some(self.megakernel_gemm(product, weight, (norm, epilogue)));
         }
         if !product.results_are_quads() {
             return None;
         }
-        let gates = norm.is_none() && ending.is_gated();
-        let fusable = self.products.fusable(weight, product.x.rows(), gates)?;
-        let ran = self.products.run_fused(product, fusable, norm, ending);
+        let gates = norm.is_none() && epilogue.is_gated();
+        let fusable = self.gemms.fusable(weight, product.x.rows(), gates)?;
+        let ran = self.gemms.run_fused(product, fusable, norm, epilogue);
         Some(ran.map_err(OpError::from))
     }
 
     /// True when products of so many rows with the weight can complete a norm.
     fn reads_late(&self, weight: &Weight, rows: usize) -> bool {
-        self.chains_rows(weight, rows) || self.products.fusable(weight, rows, false).is_some()
+        self.takes_megakernel_rows(weight, rows)
+            || self.gemms.fusable(weight, rows, false).is_some()
     }
 
     pub(crate) fn run_late_linear(&self, op: LateLinear<'_>) -> Result<(), OpError> {
         let (weight, norm) = (op.product.weight, Some(op.norm));
-        let product = Product::from(op.product);
-        self.fuse(&product, weight, (norm, &Ending::Results))
+        let product = Gemm::from(op.product);
+        self.fuse(&product, weight, (norm, &Epilogue::Store))
             .unwrap_or(Err(OpError::NotTaken { op: "late_linear" }))
     }
 
@@ -73,19 +76,19 @@ impl CudaDevice {
             Inputs::Packed => return self.run_gates(op),
         };
         let weight = op.product.weight;
-        let product = Product {
+        let product = Gemm {
             x: op.product.x,
             bias: op.product.bias,
             out: op.out,
         };
-        let ending = Ending::Gated {
+        let epilogue = Epilogue::Gated {
             gelu: op.activation == Activation::GeluTanh,
         };
         let fits = weight.rows().is_multiple_of(16)
-            && product.rows_are_pieces()
+            && product.rows_are_aligned()
             && product.out.dtype() == DType::BF16;
         let fused = if fits {
-            self.fuse(&product, weight, (norm, &ending))
+            self.fuse(&product, weight, (norm, &epilogue))
         } else {
             None
         };
@@ -104,23 +107,23 @@ impl CudaDevice {
             Inputs::Late(norm) => Some(norm),
             Inputs::Packed => return op.compose(self),
         };
-        let product = Product::from(op.product.reborrow());
+        let product = Gemm::from(op.product.reborrow());
         let fits = product.bias.is_none()
-            && product.rows_are_pieces()
+            && product.rows_are_aligned()
             && product.x.rows() <= MOST_ROWS
-            && !self.chains(weight, &product);
+            && !self.takes_megakernel(weight, &product);
         let keys = self.sampling.largest();
-        if !fits || !self.products.run_largest(&product, weight, norm, keys)? {
+        if !fits || !self.gemms.run_argmax(&product, weight, norm, keys)? {
             return op.compose(self);
         }
-        Ok(self.settle_largest(&op.draw)?)
+        Ok(self.finish_argmax(&op.draw)?)
     }
 
     pub(crate) fn run_linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
         let (rows, weight) = (op.product.x.rows(), op.product.weight);
         let late = |weight: &Weight| self.reads_late(weight, rows);
         let read_late = !op.readers.is_empty() && op.readers.iter().all(late) && late(weight);
-        let product = Product {
+        let product = Gemm {
             x: op.product.x,
             bias: op.product.bias,
             out: op.out,
@@ -129,9 +132,9 @@ impl CudaDevice {
         let pieces = |matrix: &ViewMut<'_>| (matrix.address() as u64, matrix.stride());
         let all = [pieces(&product.out), pieces(&op.residual)];
         let fits = matches!(op.inputs, Inputs::Plain)
-            && product.rows_are_pieces()
+            && product.rows_are_aligned()
             && product.results_are_quads()
-            && are_pieces(product.out.cols(), &all)
+            && are_aligned(product.out.cols(), &all)
             && (op.squares.address() as usize).is_multiple_of(16)
             && op.squares.stride().is_multiple_of(4)
             && (op.weight.address() as usize).is_multiple_of(16)
@@ -139,14 +142,14 @@ impl CudaDevice {
             && op.weight.dtype() == DType::F32;
         if !(read_late && fits) {
             let out = product.out;
-            return self.run_halves(LinearAddNorm { out, ..op });
+            return self.run_split_k(LinearAddNorm { out, ..op });
         }
-        let ending = Ending::Onward(Onward {
+        let epilogue = Epilogue::AddNorm(AddNorm {
             residual: op.residual,
             norm: op.weight,
             squares: op.squares,
         });
-        self.fuse(&product, weight, (None, &ending))
+        self.fuse(&product, weight, (None, &epilogue))
             .unwrap_or(Err(OpError::NotTaken {
                 op: "linear_add_norm",
             }))?;
@@ -154,14 +157,14 @@ impl CudaDevice {
     }
 
     /// Two products of half of the inputs each, which the norm adds up, where that is faster than one product and a norm.
-    fn run_halves(&self, mut op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
+    fn run_split_k(&self, mut op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
         let residual = (op.residual.address() as u64, op.residual.stride());
         let out = (op.out.address() as u64, op.out.stride());
-        let (weight, product) = (op.product.weight, Product::from(op.product.reborrow()));
+        let (weight, product) = (op.product.weight, Gemm::from(op.product.reborrow()));
         let norm = NormParams::new(product.out.view(), op.weight, residual, out, op.eps);
         let plain = matches!(op.inputs, Inputs::Plain)
             && [op.residual.dtype(), op.out.dtype()] == [DType::BF16; 2];
-        if plain && self.products.run_in_halves(&product, weight, norm)? {
+        if plain && self.gemms.run_split_k(&product, weight, norm)? {
             return Ok(NormState::Done);
         }
         self.run_norm(op)

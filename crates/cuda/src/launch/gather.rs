@@ -2,7 +2,7 @@ use ops::op::{CountTokens, ResolveTokens, UpdatePages};
 use ops::{Activation, DeviceError, GatedActivation, OpError};
 use tensor::{View, ViewMut};
 
-use super::{Grid, are_pieces, launch, launch_late};
+use super::{Grid, are_aligned, launch, launch_late};
 use crate::context::Context;
 use crate::device::CudaDevice;
 use crate::module::Function;
@@ -55,14 +55,14 @@ pub(crate) struct GatherParams {
     pub(crate) x_stride: u32,
     pub(crate) out_stride: u32,
     pub(crate) width: u32,
-    pub(crate) pieces: u32,
+    pub(crate) vectors: u32,
 }
 
 impl GatherParams {
     /// For so many rows.
     pub(crate) fn grid(&self, rows: usize) -> Grid {
-        let pieces = self.width as usize / 8;
-        Grid::line(rows, pieces.next_multiple_of(32).clamp(32, 256))
+        let vectors = self.width as usize / 8;
+        Grid::line(rows, vectors.next_multiple_of(32).clamp(32, 256))
     }
 }
 
@@ -75,11 +75,11 @@ struct ActivationParams {
     out_stride: u32,
     width: u32,
     gelu: u32,
-    pieces: u32,
+    vectors: u32,
 }
 
 /// Pieces of an activation that a thread takes; kernels/activation.cu has the same number.
-const PIECES: usize = 2;
+const VECTORS: usize = 2;
 
 impl CudaDevice {
     pub(crate) fn launch_resolve_tokens(&self, op: &ResolveTokens<'_>) -> Result<(), OpError> {
@@ -150,7 +150,7 @@ impl CudaDevice {
             x_stride: stride as u32,
             out_stride: out.stride() as u32,
             width: out.cols() as u32,
-            pieces: u32::from(are_pieces(
+            vectors: u32::from(are_aligned(
                 out.cols(),
                 &[(address, stride), (out.address() as u64, out.stride())],
             )),
@@ -193,7 +193,7 @@ pub(crate) fn launch_activation(
     (rows, width): (usize, usize),
     gelu: bool,
 ) -> Result<(), DeviceError> {
-    let pieces = are_pieces(width, &matrices);
+    let vectors = are_aligned(width, &matrices);
     let [(gate_up, in_stride), (out, out_stride)] = matrices;
     let params = ActivationParams {
         gate_up,
@@ -202,11 +202,11 @@ pub(crate) fn launch_activation(
         out_stride: out_stride as u32,
         width: width as u32,
         gelu: u32::from(gelu),
-        pieces: u32::from(pieces),
+        vectors: u32::from(vectors),
     };
-    let units = if pieces { width / 8 } else { width };
+    let units = if vectors { width / 8 } else { width };
     let threads = units.next_multiple_of(32).min(256);
-    let grid = Grid::rows(rows, units.div_ceil(PIECES * threads), threads);
+    let grid = Grid::rows(rows, units.div_ceil(VECTORS * threads), threads);
     // SAFETY: the struct of the kernel; addresses and strides come from checked views.
     unsafe { launch(context, function, grid, &params) }
 }

@@ -52,7 +52,7 @@ pub(crate) struct Functions {
     pub(crate) edit_logits: Function,
     pub(crate) penalise: Function,
     pub(crate) sample: Function,
-    pub(crate) settle_largest: Function,
+    pub(crate) finish_argmax: Function,
     pub(crate) log_probs: Function,
     pub(crate) transfer: Function,
     /// On Hopper.
@@ -81,7 +81,7 @@ impl Functions {
             edit_logits: modules.find("edit_logits")?,
             penalise: modules.find("penalise")?,
             sample: modules.find("sample")?,
-            settle_largest: modules.find("finish_argmax")?,
+            finish_argmax: modules.find("finish_argmax")?,
             log_probs: modules.find("log_probs")?,
             transfer: modules.find("transfer")?,
             open_step: (modules.generation() == Generation::Hopper)
@@ -136,7 +136,7 @@ pub(crate) const SMALL_ROOM: usize = 101_376;
 pub(crate) const MIDDLE_ROOM: usize = 166_912;
 
 /// True when rows of `width` elements of bf16 at these addresses and strides are made of 16-byte pieces.
-pub(crate) fn are_pieces(width: usize, matrices: &[(u64, usize)]) -> bool {
+pub(crate) fn are_aligned(width: usize, matrices: &[(u64, usize)]) -> bool {
     let even =
         |&(address, stride): &(u64, usize)| address.is_multiple_of(16) && stride.is_multiple_of(8);
     width.is_multiple_of(8) && matrices.iter().all(even)

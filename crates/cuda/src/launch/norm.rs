@@ -1,7 +1,7 @@
 use ops::{AddRmsNorm, DeviceError, OpError, RmsNorm};
 use tensor::{DType, View};
 
-use super::{Grid, are_pieces, launch};
+use super::{Grid, are_aligned, launch};
 use crate::context::Context;
 use crate::device::CudaDevice;
 use crate::module::Function;
@@ -19,7 +19,7 @@ pub(crate) struct NormParams {
     pub(crate) width: u32,
     pub(crate) rows: u32,
     pub(crate) wide_weight: u32,
-    pieces: u32,
+    vectors: u32,
     pub(crate) eps: f32,
 }
 
@@ -54,7 +54,7 @@ impl NormParams {
             width: x.cols() as u32,
             rows: x.rows() as u32,
             wide_weight: u32::from(weight.dtype() == DType::F32),
-            pieces: u32::from(are_pieces(x.cols(), &[x_at, weight_at, residual, out])),
+            vectors: u32::from(are_aligned(x.cols(), &[x_at, weight_at, residual, out])),
             eps,
         }
     }
@@ -73,14 +73,14 @@ impl NormParams {
             width,
             rows,
             wide_weight: 1,
-            pieces: 1,
+            vectors: 1,
             eps: 1e-6,
         }
     }
 
     /// True when a thread keeps one piece.
     pub(crate) fn is_short(&self) -> bool {
-        self.pieces == 1 && self.width as usize <= 8 * THREADS
+        self.vectors == 1 && self.width as usize <= 8 * THREADS
     }
 
     /// The same of other rows of as many elements, which lie side by side by pieces.
@@ -110,7 +110,7 @@ impl NormParams {
             width <= LONGEST,
             "a model with rows of {width} elements is refused before it is loaded"
         );
-        let each = if self.pieces == 1 { width / 8 } else { width };
+        let each = if self.vectors == 1 { width / 8 } else { width };
         let threads = each.next_multiple_of(32).min(THREADS);
         let blocks = units * (MOST_THREADS / threads);
         Grid::line(
@@ -152,9 +152,9 @@ mod tests {
     #[test]
     fn the_longest_rows_of_a_model_that_is_taken_have_threads() {
         let width = LARGEST.hidden as u32;
-        for (pieces, width) in [(1, width), (0, width), (0, width - 1), (1, width / 2)] {
+        for (vectors, width) in [(1, width), (0, width), (0, width - 1), (1, width / 2)] {
             let params = NormParams {
-                pieces,
+                vectors,
                 ..NormParams::of_rows(1 << 20, width, 3)
             };
             let threads = params.grid(132).threads;

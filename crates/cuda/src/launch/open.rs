@@ -102,7 +102,7 @@ impl Capture {
         };
         let of_rows = (norm.x, norm.x_stride, norm.width, norm.rows)
             == (rows.out, rows.out_stride, rows.width, tokens.tokens);
-        if !of_rows || rows.pieces == 0 || !norm.is_short() {
+        if !of_rows || rows.vectors == 0 || !norm.is_short() {
             return None;
         }
         self.waiting = Waiting::Nothing;
@@ -302,7 +302,7 @@ mod tests {
         x_stride: 1536,
         out_stride: 1536,
         width: 1536,
-        pieces: 1,
+        vectors: 1,
     };
 
     fn capture() -> Capture {

@@ -6,8 +6,8 @@ use ops::{
 use tensor::DType;
 
 use crate::device::CudaDevice;
-use crate::launch::are_pieces;
-use crate::linear::{Float8Weight, Lacking, PackedRows, Product, Source};
+use crate::launch::are_aligned;
+use crate::linear::{Float8Weight, Gemm, Lacking, PackedRows, Source};
 
 impl CudaDevice {
     pub(crate) fn run_packed_linear(&self, op: PackedLinear<'_>) -> Result<(), OpError> {
@@ -20,15 +20,15 @@ impl CudaDevice {
         if op.x.rows() == 0 {
             return Ok(());
         }
-        Ok(self.products.run_packed(&Product::from(op), weight)?)
+        Ok(self.gemms.run_packed(&Gemm::from(op), weight)?)
     }
 
     /// A product, and its gates packed where its readers want them so.
     pub(crate) fn run_gates(&self, op: GatedLinear<'_>) -> Result<Form, OpError> {
         let gates = &op.product.out;
         let gates = (gates.address() as u64, gates.stride());
-        let packing = self.products.packing(op.readers, &op.out);
-        let Some(to) = packing.filter(|_| are_pieces(op.out.cols(), &[gates])) else {
+        let packing = self.gemms.packing(op.readers, &op.out);
+        let Some(to) = packing.filter(|_| are_aligned(op.out.cols(), &[gates])) else {
             return op.compose(self);
         };
         let mut product = op.product;
@@ -38,7 +38,7 @@ impl CudaDevice {
             lacking,
             gelu: op.activation == Activation::GeluTanh,
         };
-        self.products.pack(source, &to)?;
+        self.gemms.pack(source, &to)?;
         Ok(Form::Packed)
     }
 
@@ -57,7 +57,7 @@ impl CudaDevice {
             weight: op.weight,
             eps: op.eps,
         };
-        self.products.pack(source, &to)?;
+        self.gemms.pack(source, &to)?;
         Ok(NormState::Packed)
     }
 
@@ -73,8 +73,8 @@ impl CudaDevice {
             Inputs::Late(_) => None,
         };
         if let (Some(form), Some(weight)) = (form, product.weight.layout::<Float8Weight>()) {
-            let bare = Product::from(product.reborrow());
-            let lacking = self.products.run_bare(&bare, weight, form)?;
+            let bare = Gemm::from(product.reborrow());
+            let lacking = self.gemms.run_bare(&bare, weight, form)?;
             if lacking.is_some() {
                 return Ok(lacking);
             }
@@ -84,7 +84,7 @@ impl CudaDevice {
     }
 
     fn norm_packing(&self, op: &LinearAddNorm<'_>) -> Option<PackedRows> {
-        let to = self.products.packing(op.readers, &op.out)?;
+        let to = self.gemms.packing(op.readers, &op.out)?;
         let (x, residual) = (&op.product.out, &op.residual);
         let matrices = [
             (x.address() as u64, x.stride()),
@@ -92,6 +92,6 @@ impl CudaDevice {
             (op.weight.address() as u64, 0),
         ];
         let typed = [x.dtype(), residual.dtype()] == [DType::BF16; 2];
-        (typed && are_pieces(op.out.cols(), &matrices)).then_some(to)
+        (typed && are_aligned(op.out.cols(), &matrices)).then_some(to)
     }
 }

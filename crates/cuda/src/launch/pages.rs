@@ -13,7 +13,7 @@ struct CopyPagesParams {
     slots: u64,
     width: u32,
     planes: u32,
-    pieces: u32,
+    vectors: u32,
 }
 
 /// Blocks that copy a page of one plane; kernels/pages.cu has the same number.
@@ -32,7 +32,7 @@ impl CudaDevice {
             slots: op.slots() as u64,
             width: width as u32,
             planes: op.planes as u32,
-            pieces: u32::from(width.is_multiple_of(16) && memory.is_multiple_of(16)),
+            vectors: u32::from(width.is_multiple_of(16) && memory.is_multiple_of(16)),
         };
         let grid = Grid::line(op.from.cols() * op.planes * SHARERS, THREADS);
         self.context.begin_epoch();

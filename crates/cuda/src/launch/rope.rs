@@ -1,7 +1,7 @@
 use ops::{HeadNorm, OpError, Rope, RopeStoreKv, StoreKv};
 use tensor::DType;
 
-use super::{Grid, are_pieces, launch};
+use super::{Grid, are_aligned, launch};
 use crate::device::CudaDevice;
 
 /// `FreshParams` of the kernels: new tokens as they left the projection.
@@ -95,7 +95,7 @@ impl FreshParams {
         ];
         let fits = is_even(rope.heads.dim as u32)
             && rope.table.cols() == rope.heads.dim
-            && are_pieces(8, &matrices)
+            && are_aligned(8, &matrices)
             && is_wide(rope.query_norm) == is_wide(rope.key_norm);
         fits.then(|| Self::from(rope))
     }
@@ -184,7 +184,7 @@ impl CudaDevice {
             (fresh.query_norm, 0),
             (fresh.key_norm, 0),
         ];
-        let even = is_even(params.head_dim) && whole && are_pieces(8, &matrices);
+        let even = is_even(params.head_dim) && whole && are_aligned(8, &matrices);
         params.even = u32::from(even);
         params.turns = if even && params.tokens >= MANY { 4 } else { 1 };
         let heads = params.query_heads + 2 * params.kv_heads;

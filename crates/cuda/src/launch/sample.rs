@@ -144,7 +144,7 @@ impl CudaDevice {
     }
 
     /// Tokens of the largest logits, of which keys are there; makes the keys ready for the next step.
-    pub(crate) fn settle_largest(&self, draw: &Draw<'_>) -> Result<(), DeviceError> {
+    pub(crate) fn finish_argmax(&self, draw: &Draw<'_>) -> Result<(), DeviceError> {
         let rows = draw.table_rows.cols();
         let params = SettleParams {
             largest: self.sampling.largest(),
@@ -155,7 +155,7 @@ impl CudaDevice {
         };
         let grid = Grid::line(1, MOST_ROWS);
         // SAFETY: the struct of the kernel; addresses come from checked views.
-        unsafe { launch(&self.context, self.functions.settle_largest, grid, &params) }
+        unsafe { launch(&self.context, self.functions.finish_argmax, grid, &params) }
     }
 
     pub(crate) fn launch_log_probs(&self, op: &LogProbs<'_>) -> Result<(), OpError> {

@@ -2,21 +2,21 @@
 
 use ops::DeviceError;
 
-use super::timing::{Bench, Between, SEED, TimedWay, others};
-use super::{Choice, DeviceWeight, Factors, Product, Products, Shape, Variant, Way, blas, locked};
+use super::timing::{Bench, Between, SEED, TimedCandidate, others};
+use super::{Candidate, Choice, DeviceWeight, Factors, Gemm, Gemms, Shape, Variant, blas, locked};
 use crate::memory::allocate;
-use crate::options::ProductChoice;
+use crate::options::GemmChoice;
 
-impl TimedWay for Way {
+impl TimedCandidate for Candidate {
     type Weight = DeviceWeight;
 
     fn run(
         &self,
-        products: &Products,
-        product: &mut Product<'_>,
+        gemms: &Gemms,
+        gemm: &mut Gemm<'_>,
         weight: &DeviceWeight,
     ) -> Result<(), DeviceError> {
-        products.run_way(product, weight, self)
+        gemms.run_candidate(gemm, weight, self)
     }
 
     fn is_library(&self) -> bool {
@@ -24,7 +24,7 @@ impl TimedWay for Way {
     }
 }
 
-impl Products {
+impl Gemms {
     /// Times all ways for a weight of a new shape, `[outputs, inputs]`, with up to `most_rows` rows.
     pub(super) fn choose(
         &self,
@@ -46,7 +46,7 @@ impl Products {
         let library = |shape: &Shape| {
             let chosen = locked(&self.chosen);
             let choice = chosen.get(shape);
-            choice.is_some_and(|choice| choice.way.is_library())
+            choice.is_some_and(|choice| choice.candidate.is_library())
         };
         let shapes = Shape::all(shape, most_rows).into_iter();
         // The library takes no bias where results are floats.
@@ -66,8 +66,8 @@ impl Products {
         let began = std::time::Instant::now();
         let others = self.others(outputs, inputs)?;
         let weights = std::iter::once(weight).chain(&others).collect();
-        self.time_shapes(&shapes, weights, |shape, product, bench| {
-            let choice = self.fastest(product, bench)?;
+        self.time_shapes(&shapes, weights, |shape, gemm, bench| {
+            let choice = self.fastest(gemm, bench)?;
             locked(&self.chosen).insert(shape, choice);
             Ok(())
         })?;
@@ -75,7 +75,9 @@ impl Products {
             began.elapsed().as_secs_f64(),
             if shapes[0].bias { " with a bias" } else { "" },
         );
-        tracing::info!("products of weights [{outputs}, {inputs}]{with} timed in {seconds:.2} s");
+        tracing::info!(
+            "GEMM autotuning of weights [{outputs}, {inputs}]{with} took {seconds:.2} s"
+        );
         Ok(())
     }
 
@@ -88,7 +90,7 @@ impl Products {
         let bytes = 2 * outputs * inputs;
         (0..others(bytes))
             .map(|_| {
-                let buffer = allocate(&self.context, bytes, "choosing ways")?;
+                let buffer = allocate(&self.context, bytes, "GEMM autotuning")?;
                 self.invent(&buffer, outputs * inputs, SEED)?;
                 Ok(DeviceWeight::new(buffer, true))
             })
@@ -97,55 +99,55 @@ impl Products {
 
     fn fastest(
         &self,
-        product: &mut Product<'_>,
+        gemm: &mut Gemm<'_>,
         bench: &Bench<'_, DeviceWeight>,
     ) -> Result<Choice, DeviceError> {
-        let variants = self.variants(product);
-        let ways = variants.into_iter().map(Way::Stream);
-        let fused = self.shortest(product, bench, ways, Between::Nothing)?;
+        let variants = self.variants(gemm);
+        let candidates = variants.into_iter().map(Candidate::Own);
+        let fused = self.shortest(gemm, bench, candidates, Between::Nothing)?;
         let own = fused
-            .map(|(_, way)| self.time(product, bench, &way, f32::INFINITY, Between::Neighbour))
+            .map(|(_, candidate)| {
+                self.time(gemm, bench, &candidate, f32::INFINITY, Between::Neighbour)
+            })
             .transpose()?;
         // Nobody asks how fast the library is where ours are always taken.
-        let candidates = if self.choice == ProductChoice::Own && fused.is_some() {
+        let most = if self.choice == GemmChoice::Own && fused.is_some() {
             0
         } else {
             blas::CANDIDATES
         };
-        let ways = self.blas.candidates(product, Factors::Plain, candidates)?;
-        let ways = ways.into_iter().map(Way::Blas);
-        let blas = self.shortest(product, bench, ways, Between::Neighbour)?;
-        let of = |timed: Option<(f32, Way)>| timed.map_or(f32::INFINITY, |(time, _)| time);
+        let candidates = self.blas.candidates(gemm, Factors::Plain, most)?;
+        let candidates = candidates.into_iter().map(Candidate::Blas);
+        let blas = self.shortest(gemm, bench, candidates, Between::Neighbour)?;
+        let of = |timed: Option<(f32, Candidate)>| timed.map_or(f32::INFINITY, |(time, _)| time);
         let times = [own.unwrap_or(f32::INFINITY), of(blas)];
-        let way = match (fused, blas) {
-            (Some((_, way)), _) if self.prefers_own(times) => way,
-            (_, Some((_, way))) => way,
-            _ => return Err(Shape::of(product).impossible()),
+        let candidate = match (fused, blas) {
+            (Some((_, candidate)), _) if self.prefers_own(times) => candidate,
+            (_, Some((_, candidate))) => candidate,
+            _ => return Err(Shape::of(gemm).impossible()),
         };
         let variant = match fused {
-            Some((_, Way::Stream(variant))) => Some(variant),
+            Some((_, Candidate::Own(variant))) => Some(variant),
             _ => None,
         };
         let library = match blas {
-            Some((_, Way::Blas(algorithm))) => Some(algorithm),
+            Some((_, Candidate::Blas(algorithm))) => Some(algorithm),
             _ => None,
         };
         let gates = match variant {
-            Some(wide @ Variant::Wide) => {
-                Some(self.prefers_own_gates(product, bench, wide, library)?)
-            }
+            Some(wide @ Variant::Wide) => Some(self.prefers_own_gates(gemm, bench, wide, library)?),
             _ => None,
         };
-        let halves = match (way, library) {
-            (Way::Blas(_), Some(whole)) => self.faster_halves(product, bench, whole)?,
+        let split_k = match (candidate, library) {
+            (Candidate::Blas(_), Some(whole)) => self.faster_split_k(gemm, bench, whole)?,
             _ => None,
         };
         Ok(Choice {
-            way,
+            candidate,
             variant,
-            folded: None,
+            bf12: None,
             gates,
-            halves,
+            split_k,
             fused: of(fused),
             own: times[0],
             blas: times[1],
@@ -154,9 +156,9 @@ impl Products {
 
     fn prefers_own(&self, [own, blas]: [f32; 2]) -> bool {
         match self.choice {
-            ProductChoice::Fastest => own <= blas,
-            ProductChoice::Own => true,
-            ProductChoice::Library => false,
+            GemmChoice::Fastest => own <= blas,
+            GemmChoice::Own => true,
+            GemmChoice::Library => false,
         }
     }
 }

@@ -2,21 +2,21 @@
 
 use ops::{DeviceError, LateNorm, Weight};
 
-use super::team::Team;
-use super::{DeviceWeight, Ending, Float8Weight, Product, Products, Shape, Variant, Way, locked};
-use crate::options::ProductChoice;
+use super::cluster::Cluster;
+use super::{Candidate, DeviceWeight, Epilogue, Float8Weight, Gemm, Gemms, Shape, Variant, locked};
+use crate::options::GemmChoice;
 
 /// A weight, and the shape of our kernel for its products.
 #[derive(Clone, Copy)]
 pub(crate) enum Fusable<'w> {
     Plain(&'w DeviceWeight, Variant),
-    Float8(&'w Float8Weight, Team),
+    Float8(&'w Float8Weight, Cluster),
 }
 
-impl Products {
+impl Gemms {
     /// True when products of few rows go into chains.
-    pub(crate) fn prefers_chains(&self) -> bool {
-        self.choice != ProductChoice::Library
+    pub(crate) fn prefers_megakernel(&self) -> bool {
+        self.choice != GemmChoice::Library
     }
 
     /// How our kernels multiply so many rows with a weight, where they are to be preferred: for any work around the product, or
@@ -37,40 +37,40 @@ impl Products {
         let layout = weight.layout::<DeviceWeight>()?;
         let shape = Shape::usual((weight.rows(), weight.cols()), rows)?;
         let variant = self.plain_fusable(shape, gates, layout)?;
-        layout.streams.then_some(Fusable::Plain(layout, variant))
+        layout.aligned.then_some(Fusable::Plain(layout, variant))
     }
 
     /// The shape of our kernel, where it takes no longer than cuBLASLt and a small kernel.
     fn plain_fusable(&self, shape: Shape, gates: bool, weight: &DeviceWeight) -> Option<Variant> {
         let chosen = locked(&self.chosen);
         let choice = chosen.get(&shape)?;
-        if let Some(variant) = choice.folded_for(weight).fused {
+        if let Some(variant) = choice.bf12_for(weight).fused {
             return Some(variant);
         }
         let faster = match (choice.gates, self.choice) {
             (Some(preferred), _) => gates && preferred,
-            (None, ProductChoice::Fastest) => choice.fused <= choice.blas,
-            (None, ProductChoice::Own) => true,
-            (None, ProductChoice::Library) => false,
+            (None, GemmChoice::Fastest) => choice.fused <= choice.blas,
+            (None, GemmChoice::Own) => true,
+            (None, GemmChoice::Library) => false,
         };
         choice.variant.filter(|_| faster)
     }
 
     /// Enqueues a product of which keys of the largest results alone go to memory, where its folded weight is to be preferred; false
     /// where it is not.
-    pub(crate) fn run_largest(
+    pub(crate) fn run_argmax(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &Weight,
         norm: Option<LateNorm<'_>>,
         keys: u64,
     ) -> Result<bool, DeviceError> {
-        let fusable = self.fusable(weight, product.x.rows(), false);
-        let Some(Fusable::Plain(weight, Variant::Folded(_))) = fusable else {
+        let fusable = self.fusable(weight, gemm.x.rows(), false);
+        let Some(Fusable::Plain(weight, Variant::Bf12(_))) = fusable else {
             return Ok(false);
         };
-        let (folds, folded) = (self.stream().folds(), weight.folded_buffer());
-        folds.run_largest(&self.context, product, folded, norm, keys)?;
+        let (kernels, bf12) = (self.own().bf12(), weight.bf12_buffer());
+        kernels.run_argmax(&self.context, gemm, bf12, norm, keys)?;
         Ok(true)
     }
 
@@ -78,35 +78,34 @@ impl Products {
     pub(crate) fn run_own(
         &self,
         number: usize,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &DeviceWeight,
     ) -> Result<Option<String>, DeviceError> {
-        let variants = self.variants(product);
+        let variants = self.variants(gemm);
         let Some(&variant) = variants.get(number) else {
             return Ok(None);
         };
-        self.run_way(product, weight, &Way::Stream(variant))?;
+        self.run_candidate(gemm, weight, &Candidate::Own(variant))?;
         Ok(Some(format!("{variant:?}")))
     }
 
     /// Enqueues a product that is [fusable](Self::fusable); inputs and results are made of 16-byte pieces.
     pub(crate) fn run_fused(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         fusable: Fusable<'_>,
         norm: Option<LateNorm<'_>>,
-        ending: &Ending<'_>,
+        epilogue: &Epilogue<'_>,
     ) -> Result<(), DeviceError> {
         match fusable {
             Fusable::Plain(weight, timed) => {
-                let how = (norm, ending);
-                let short = self.short(product).filter(|_| !ending.is_gated());
+                let how = (norm, epilogue);
+                let short = self.short(gemm).filter(|_| !epilogue.is_gated());
                 let variant = short.unwrap_or(timed);
-                self.stream()
-                    .run(&self.context, variant, product, weight, how)
+                self.own().run(&self.context, variant, gemm, weight, how)
             }
             Fusable::Float8(weight, variant) => {
-                self.run_float8_fused(product, weight, variant, norm, ending)
+                self.run_float8_fused(gemm, weight, variant, norm, epilogue)
             }
         }
     }

@@ -2,49 +2,43 @@
 
 use ops::DeviceError;
 
-use super::timing::{Bench, Between, TimedWay};
-use super::{Algorithm, DeviceWeight, Ending, Product, Products, Variant, Way};
+use super::timing::{Bench, Between, TimedCandidate};
+use super::{Algorithm, Candidate, DeviceWeight, Epilogue, Gemm, Gemms, Variant};
 use crate::launch::gather::launch_activation;
-use crate::options::ProductChoice;
+use crate::options::GemmChoice;
 
 /// How a gated product is computed.
 #[derive(Clone, Copy)]
-enum GatedWay {
+enum GatedCandidate {
     Own(Variant),
     Library(Algorithm),
 }
 
-impl TimedWay for GatedWay {
+impl TimedCandidate for GatedCandidate {
     type Weight = DeviceWeight;
 
     /// Results take the place of the first half of the gates and factors.
     fn run(
         &self,
-        products: &Products,
-        product: &mut Product<'_>,
+        gemms: &Gemms,
+        gemm: &mut Gemm<'_>,
         weight: &DeviceWeight,
     ) -> Result<(), DeviceError> {
-        let (x, bias, half) = (product.x, product.bias, product.out.cols() / 2);
+        let (x, bias, half) = (gemm.x, gemm.bias, gemm.out.cols() / 2);
         match self {
             Self::Own(variant) => {
-                let out = product.out.reborrow().columns(0..half);
-                let how = (None, &Ending::Gated { gelu: false });
-                let gated = Product { x, bias, out };
-                products
-                    .stream()
-                    .run(&products.context, *variant, &gated, weight, how)
+                let out = gemm.out.reborrow().columns(0..half);
+                let how = (None, &Epilogue::Gated { gelu: false });
+                let gated = Gemm { x, bias, out };
+                gemms
+                    .own()
+                    .run(&gemms.context, *variant, &gated, weight, how)
             }
             Self::Library(algorithm) => {
-                products.run_way(product, weight, &Way::Blas(*algorithm))?;
-                let all = (product.out.address() as u64, product.out.stride());
+                gemms.run_candidate(gemm, weight, &Candidate::Blas(*algorithm))?;
+                let all = (gemm.out.address() as u64, gemm.out.stride());
                 let shape = (x.rows(), half);
-                launch_activation(
-                    &products.context,
-                    products.activation,
-                    [all; 2],
-                    shape,
-                    false,
-                )
+                launch_activation(&gemms.context, gemms.activation, [all; 2], shape, false)
             }
         }
     }
@@ -54,11 +48,11 @@ impl TimedWay for GatedWay {
     }
 }
 
-impl Products {
+impl Gemms {
     /// True when gates belong into the product by this kernel, false where the library's and one for gates are faster.
     pub(super) fn prefers_own_gates(
         &self,
-        product: &mut Product<'_>,
+        gemm: &mut Gemm<'_>,
         bench: &Bench<'_, DeviceWeight>,
         own: Variant,
         library: Option<Algorithm>,
@@ -66,10 +60,11 @@ impl Products {
         let Some(algorithm) = library else {
             return Ok(true);
         };
-        if self.choice != ProductChoice::Fastest {
-            return Ok(self.choice == ProductChoice::Own);
+        if self.choice != GemmChoice::Fastest {
+            return Ok(self.choice == GemmChoice::Own);
         }
-        let mut time = |way| self.time(product, bench, &way, f32::INFINITY, Between::Nothing);
-        Ok(time(GatedWay::Own(own))? <= time(GatedWay::Library(algorithm))?)
+        let mut time =
+            |candidate| self.time(gemm, bench, &candidate, f32::INFINITY, Between::Nothing);
+        Ok(time(GatedCandidate::Own(own))? <= time(GatedCandidate::Library(algorithm))?)
     }
 }

@@ -3,7 +3,7 @@
 use ops::DeviceError;
 use tensor::Buffer;
 
-use super::Products;
+use super::Gemms;
 use crate::launch::{Grid, launch};
 
 /// Blocks and threads that share any number of elements.
@@ -18,7 +18,7 @@ struct InventParams {
     seed: u64,
 }
 
-impl Products {
+impl Gemms {
     /// Enqueues so many small random numbers of bf16 to memory that has room for them, equal for equal seeds.
     pub(crate) fn invent(&self, to: &Buffer, count: usize, seed: u64) -> Result<(), DeviceError> {
         assert!(

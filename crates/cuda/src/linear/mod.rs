@@ -2,18 +2,18 @@
 //!
 //! Which way a product goes is decided when its weight is loaded, by timing all of them.
 
+mod bf12;
 mod blas;
 mod choose;
+mod cluster;
+mod epilogue;
 mod float8;
-mod folded;
 mod fused;
 mod gates;
-mod halves;
 mod invent;
+mod kernels;
 mod shape;
-mod stream;
-mod surroundings;
-mod team;
+mod split_k;
 mod timing;
 mod wide;
 
@@ -29,31 +29,31 @@ use crate::card::Generation;
 use crate::context::Context;
 use crate::launch::{Grid, launch};
 use crate::module::{Function, Modules};
-use crate::options::ProductChoice;
-use crate::tensor_map::{Boxes, TensorMap};
+use crate::options::GemmChoice;
+use crate::tensor_map::{TensorMap, TiledMatrix};
 
+use bf12::Bf12Choice;
 use blas::{Algorithm, Blas, Factors};
 use float8::Float8Kernels;
-use folded::FoldedChoice;
-use halves::Halves;
+use kernels::GemmKernels;
 use shape::{MOST_WIDE, Shape};
-use stream::Stream;
+use split_k::SplitK;
 
-pub(crate) use float8::{Float8Weight, Lacking, PackedRows, SEGMENT, ScaleGrid, Scales, Source};
-pub(crate) use folded::{
-    FoldedPlaces, HEAD_BYTES, MOST_ROWS, UNIT_BYTES, UNIT_INPUTS, UNIT_ROWS, folded_bytes,
+pub(crate) use bf12::{
+    Bf12Addresses, HEADER_BYTES, MOST_ROWS, UNIT_BYTES, UNIT_INPUTS, UNIT_ROWS, bf12_bytes,
 };
-pub(crate) use stream::Variant;
-pub(crate) use surroundings::{Ending, Onward, Surroundings, Told};
+pub(crate) use epilogue::{AddNorm, Epilogue, EpilogueParams, StageOutput};
+pub(crate) use float8::{Float8Weight, Lacking, PackedRows, SEGMENT, ScaleGrid, Scales, Source};
+pub(crate) use kernels::Variant;
 
 /// One out = x · weightᵀ (+ bias).
-pub(crate) struct Product<'a> {
+pub(crate) struct Gemm<'a> {
     pub(crate) x: View<'a>,
     pub(crate) bias: Option<View<'a>>,
     pub(crate) out: ViewMut<'a>,
 }
 
-impl<'a> From<Linear<'a>> for Product<'a> {
+impl<'a> From<Linear<'a>> for Gemm<'a> {
     fn from(op: Linear<'a>) -> Self {
         Self {
             x: op.x,
@@ -63,16 +63,16 @@ impl<'a> From<Linear<'a>> for Product<'a> {
     }
 }
 
-impl Product<'_> {
-    pub(crate) fn rows_are_pieces(&self) -> bool {
+impl Gemm<'_> {
+    pub(crate) fn rows_are_aligned(&self) -> bool {
         (self.x.address() as usize).is_multiple_of(16)
             && self.x.stride().is_multiple_of(8)
             && self.x.cols().is_multiple_of(8)
     }
 
     /// The inputs in boxes of so many rows.
-    fn row_boxes(&self, rows: usize) -> Result<TensorMap, DeviceError> {
-        TensorMap::new(&Boxes {
+    fn row_tiles(&self, rows: usize) -> Result<TensorMap, DeviceError> {
+        TensorMap::new(&TiledMatrix {
             address: self.x.address() as u64,
             sizes: &[self.x.cols() as u64, self.x.rows() as u64],
             strides: &[2 * self.x.stride() as u64],
@@ -87,7 +87,7 @@ impl Product<'_> {
     }
 
     /// True when results are made of 16-byte pieces, and their bias lies so that it can be read by eight bytes.
-    fn results_are_pieces(&self) -> bool {
+    fn results_are_aligned(&self) -> bool {
         (self.out.address() as usize).is_multiple_of(16)
             && (self.out.stride() * self.out.dtype().size()).is_multiple_of(16)
             && self.bias_address().is_multiple_of(8)
@@ -95,12 +95,12 @@ impl Product<'_> {
 
     /// True when our kernels can take results and their bias by fours.
     pub(crate) fn results_are_quads(&self) -> bool {
-        self.results_are_pieces() && self.out.cols().is_multiple_of(4)
+        self.results_are_aligned() && self.out.cols().is_multiple_of(4)
     }
 
     /// Some rows of it.
-    fn rows(&mut self, rows: Range<usize>) -> Product<'_> {
-        Product {
+    fn rows(&mut self, rows: Range<usize>) -> Gemm<'_> {
+        Gemm {
             x: self.x.row_range(rows.clone()),
             bias: self.bias,
             out: self.out.reborrow().row_range(rows),
@@ -112,39 +112,39 @@ impl Product<'_> {
 pub(crate) struct DeviceWeight {
     pub(crate) buffer: Buffer,
     /// True when rows are made of 16-byte pieces, as our kernels take them.
-    streams: bool,
+    aligned: bool,
     /// The same weight, folded.
-    folded: OnceLock<Buffer>,
+    bf12: OnceLock<Buffer>,
 }
 
 impl DeviceWeight {
-    fn new(buffer: Buffer, streams: bool) -> Self {
+    fn new(buffer: Buffer, aligned: bool) -> Self {
         Self {
             buffer,
-            streams,
-            folded: OnceLock::new(),
+            aligned,
+            bf12: OnceLock::new(),
         }
     }
 
     /// The weight as products of folded weights read it; only weights that are folded are given to them.
-    fn folded_buffer(&self) -> &Buffer {
-        let folded = self.folded.get();
-        folded.expect("only products with folded weights are computed so")
+    fn bf12_buffer(&self) -> &Buffer {
+        let bf12 = self.bf12.get();
+        bf12.expect("bf12 candidates are chosen for bf12 weights only")
     }
 }
 
 /// How a product is computed, and what was measured when that was decided.
 #[derive(Clone, Copy)]
 struct Choice {
-    way: Way,
+    candidate: Candidate,
     /// The best shape of our kernel.
     variant: Option<Variant>,
     /// What is taken instead where the weight is folded; none as long as no such weight was timed.
-    folded: Option<FoldedChoice>,
+    bf12: Option<Bf12Choice>,
     /// True when it is to be preferred for gates, where that was timed.
     gates: Option<bool>,
     /// How the library makes two products of it, where that is faster before a norm.
-    halves: Option<Algorithm>,
+    split_k: Option<Algorithm>,
     /// Milliseconds of our kernel where it does the work of its neighbours, and of ours and cuBLASLt where it is done
     /// between them; infinite where there is none.
     fused: f32,
@@ -154,18 +154,20 @@ struct Choice {
 
 impl Choice {
     /// What is taken instead for this weight.
-    fn folded_for(&self, weight: &DeviceWeight) -> FoldedChoice {
-        weight.folded.get().and(self.folded).unwrap_or_default()
+    fn bf12_for(&self, weight: &DeviceWeight) -> Bf12Choice {
+        weight.bf12.get().and(self.bf12).unwrap_or_default()
     }
 
-    fn way_for(&self, weight: &DeviceWeight) -> Way {
-        self.folded_for(weight).alone.map_or(self.way, Way::Stream)
+    fn candidate_for(&self, weight: &DeviceWeight) -> Candidate {
+        self.bf12_for(weight)
+            .alone
+            .map_or(self.candidate, Candidate::Own)
     }
 }
 
 #[derive(Clone, Copy)]
-enum Way {
-    Stream(Variant),
+enum Candidate {
+    Own(Variant),
     Blas(Algorithm),
 }
 
@@ -184,12 +186,12 @@ struct AnyParams {
 }
 
 /// All ways to compute products, and which is taken when.
-pub(crate) struct Products {
+pub(crate) struct Gemms {
     context: Arc<Context>,
     blas: Blas,
-    halves: Halves,
+    split_k: SplitK,
     /// Kernels of Hopper's instructions; without them products are the library's.
-    stream: Option<Stream>,
+    own: Option<GemmKernels>,
     any: Function,
     float8: Option<Float8Kernels>,
     /// Copies rows; products are timed beside it.
@@ -198,33 +200,35 @@ pub(crate) struct Products {
     activation: Function,
     /// Fills a matrix with random numbers.
     invent: Function,
-    choice: ProductChoice,
+    choice: GemmChoice,
     chosen: Mutex<BTreeMap<Shape, Choice>>,
     /// Shapes that nobody chose a way for before their first product came.
     unforeseen: AtomicUsize,
     /// True when a weight had too many strays to be folded.
-    refused_fold: AtomicBool,
+    refused_bf12: AtomicBool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Products {
+impl Gemms {
     pub(crate) fn new(
         context: &Arc<Context>,
         modules: &Modules,
         units: usize,
-        choice: ProductChoice,
+        choice: GemmChoice,
     ) -> Result<Self, DeviceError> {
         let hopper = modules.generation() == Generation::Hopper;
-        let stream = hopper.then(|| Stream::new(modules, units)).transpose()?;
+        let own = hopper
+            .then(|| GemmKernels::new(modules, units))
+            .transpose()?;
         let float8 = hopper.then(|| Float8Kernels::new(modules, units));
         Ok(Self {
             context: Arc::clone(context),
             blas: Blas::new(context)?,
-            halves: Halves::new(context, modules, units)?,
-            stream,
+            split_k: SplitK::new(context, modules, units)?,
+            own,
             any: modules.find("linear_any")?,
             float8: float8.transpose()?,
             neighbour: modules.find("gather_rows")?,
@@ -233,14 +237,14 @@ impl Products {
             choice,
             chosen: Mutex::default(),
             unforeseen: AtomicUsize::default(),
-            refused_fold: AtomicBool::default(),
+            refused_bf12: AtomicBool::default(),
         })
     }
 
     /// Our own kernels; only who has a way by them asks.
-    fn stream(&self) -> &Stream {
-        let stream = self.stream.as_ref();
-        stream.expect("ways of our own are chosen where there are kernels for them")
+    fn own(&self) -> &GemmKernels {
+        let own = self.own.as_ref();
+        own.expect("candidates of our own are chosen where there are kernels for them")
     }
 
     /// As [`Self::stream`], for weights of eight-bit floats, which are loaded only where there are kernels for them.
@@ -250,14 +254,14 @@ impl Products {
     }
 
     /// Ways of our own to compute a product.
-    fn variants(&self, product: &Product<'_>) -> Vec<Variant> {
-        let variants = self.stream.as_ref().map(|stream| stream.variants(product));
+    fn variants(&self, gemm: &Gemm<'_>) -> Vec<Variant> {
+        let variants = self.own.as_ref().map(|own| own.variants(gemm));
         variants.unwrap_or_default()
     }
 
     /// Our way for a product that is short.
-    fn short(&self, product: &Product<'_>) -> Option<Variant> {
-        self.stream.as_ref()?.short(product)
+    fn short(&self, gemm: &Gemm<'_>) -> Option<Variant> {
+        self.own.as_ref()?.short(gemm)
     }
 
     /// True when there are kernels for weights of eight-bit floats.
@@ -266,8 +270,8 @@ impl Products {
     }
 
     /// True when weights may be kept folded as well.
-    pub(crate) fn folds(&self) -> bool {
-        self.stream.is_some()
+    pub(crate) fn takes_bf12(&self) -> bool {
+        self.own.is_some()
     }
 
     /// Takes over a weight, `[outputs, inputs]` of bf16, and decides how products of it with up to `most_rows` rows are
@@ -278,9 +282,9 @@ impl Products {
         (outputs, inputs): (usize, usize),
         most_rows: usize,
     ) -> Result<DeviceWeight, DeviceError> {
-        let streams = inputs.is_multiple_of(8);
-        let weight = DeviceWeight::new(buffer, streams);
-        if streams && outputs.is_multiple_of(8) {
+        let aligned = inputs.is_multiple_of(8);
+        let weight = DeviceWeight::new(buffer, aligned);
+        if aligned && outputs.is_multiple_of(8) {
             self.choose(&weight, (outputs, inputs), most_rows)?;
         }
         Ok(weight)
@@ -289,91 +293,89 @@ impl Products {
     /// Enqueues a product.
     pub(crate) fn run(
         &self,
-        product: &mut Product<'_>,
+        gemm: &mut Gemm<'_>,
         weight: &DeviceWeight,
     ) -> Result<(), DeviceError> {
-        if !weight.streams || !product.rows_are_pieces() {
-            return self.run_any(product, weight);
+        if !weight.aligned || !gemm.rows_are_aligned() {
+            return self.run_any(gemm, weight);
         }
-        let rows = product.x.rows();
+        let rows = gemm.x.rows();
         // So many rows keep the tensor cores busy by themselves.
-        if product.out.dtype() == DType::F32 && rows > MOST_WIDE {
+        if gemm.out.dtype() == DType::F32 && rows > MOST_WIDE {
             for start in (0..rows).step_by(MOST_WIDE) {
-                let mut part = product.rows(start..rows.min(start + MOST_WIDE));
+                let mut part = gemm.rows(start..rows.min(start + MOST_WIDE));
                 self.run(&mut part, weight)?;
             }
             return Ok(());
         }
         // cuBLASLt wants a bias in the type of the results.
-        let wide_bias = product.bias.is_some() && product.out.dtype() == DType::F32;
-        if product.results_are_pieces() && !wide_bias {
-            let way = match self.way(product, weight)? {
-                Way::Stream(timed) => Way::Stream(self.short(product).unwrap_or(timed)),
-                blas @ Way::Blas(_) => blas,
+        let wide_bias = gemm.bias.is_some() && gemm.out.dtype() == DType::F32;
+        if gemm.results_are_aligned() && !wide_bias {
+            let candidate = match self.candidate(gemm, weight)? {
+                Candidate::Own(timed) => Candidate::Own(self.short(gemm).unwrap_or(timed)),
+                blas @ Candidate::Blas(_) => blas,
             };
-            return self.run_way(product, weight, &way);
+            return self.run_candidate(gemm, weight, &candidate);
         }
-        match self.variants(product).first() {
-            Some(&variant) => self.run_way(product, weight, &Way::Stream(variant)),
-            None => self.run_any(product, weight),
+        match self.variants(gemm).first() {
+            Some(&variant) => self.run_candidate(gemm, weight, &Candidate::Own(variant)),
+            None => self.run_any(gemm, weight),
         }
     }
 
-    fn run_way(
+    fn run_candidate(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &DeviceWeight,
-        way: &Way,
+        candidate: &Candidate,
     ) -> Result<(), DeviceError> {
-        match way {
-            Way::Stream(variant) => {
-                let plain = (None, &Ending::Results);
-                self.stream()
-                    .run(&self.context, *variant, product, weight, plain)
+        match candidate {
+            Candidate::Own(variant) => {
+                let plain = (None, &Epilogue::Store);
+                self.own().run(&self.context, *variant, gemm, weight, plain)
             }
-            Way::Blas(algorithm) => {
+            Candidate::Blas(algorithm) => {
                 let address = weight.buffer.address() as u64;
-                self.blas
-                    .enqueue(product, address, Factors::Plain, algorithm)
+                self.blas.enqueue(gemm, address, Factors::Plain, algorithm)
             }
         }
     }
 
     /// The way chosen for the shape, or what cuBLASLt suggests for shapes that were not tried.
-    fn way(&self, product: &Product<'_>, weight: &DeviceWeight) -> Result<Way, DeviceError> {
-        let shape = Shape::of(product);
+    fn candidate(&self, gemm: &Gemm<'_>, weight: &DeviceWeight) -> Result<Candidate, DeviceError> {
+        let shape = Shape::of(gemm);
         let mut chosen = locked(&self.chosen);
         let tried = chosen.get(&shape).or_else(|| {
             let unbiased = chosen.get(&shape.unbiased());
-            unbiased.filter(|choice| matches!(choice.way_for(weight), Way::Stream(_)))
+            unbiased.filter(|choice| matches!(choice.candidate_for(weight), Candidate::Own(_)))
         });
         if let Some(choice) = tried {
-            return Ok(choice.way_for(weight));
+            return Ok(choice.candidate_for(weight));
         }
-        self.tell_unforeseen(&shape);
-        let suggested = self.blas.candidates(product, Factors::Plain, 1)?;
-        let way = match suggested.first() {
-            Some(&algorithm) => Way::Blas(algorithm),
+        self.warn_unforeseen(&shape);
+        let suggested = self.blas.candidates(gemm, Factors::Plain, 1)?;
+        let candidate = match suggested.first() {
+            Some(&algorithm) => Candidate::Blas(algorithm),
             None => return Err(shape.impossible()),
         };
         let untried = Choice {
-            way,
+            candidate,
             variant: None,
-            folded: None,
+            bf12: None,
             gates: None,
-            halves: None,
+            split_k: None,
             fused: f32::INFINITY,
             own: f32::INFINITY,
             blas: f32::INFINITY,
         };
         chosen.insert(shape, untried);
-        Ok(way)
+        Ok(candidate)
     }
 
     /// Said once a shape: its first product takes longer than the next.
-    fn tell_unforeseen(&self, shape: &Shape) {
+    fn warn_unforeseen(&self, shape: &Shape) {
         self.unforeseen.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!("a product was not foreseen when its weight was loaded: {shape}");
+        tracing::warn!("a gemm was not foreseen when its weight was loaded: {shape}");
     }
 
     /// Shapes of products that came without having been foreseen.
@@ -381,19 +383,19 @@ impl Products {
         self.unforeseen.load(Ordering::Relaxed)
     }
 
-    fn run_any(&self, product: &Product<'_>, weight: &DeviceWeight) -> Result<(), DeviceError> {
+    fn run_any(&self, gemm: &Gemm<'_>, weight: &DeviceWeight) -> Result<(), DeviceError> {
         let params = AnyParams {
-            x: product.x.address() as u64,
+            x: gemm.x.address() as u64,
             weight: weight.buffer.address() as u64,
-            bias: product.bias_address(),
-            out: product.out.address() as u64,
-            x_stride: product.x.stride() as u32,
-            out_stride: product.out.stride() as u32,
-            inputs: product.x.cols() as u32,
-            outputs: product.out.cols() as u32,
-            wide: u32::from(product.out.dtype() == DType::F32),
+            bias: gemm.bias_address(),
+            out: gemm.out.address() as u64,
+            x_stride: gemm.x.stride() as u32,
+            out_stride: gemm.out.stride() as u32,
+            inputs: gemm.x.cols() as u32,
+            outputs: gemm.out.cols() as u32,
+            wide: u32::from(gemm.out.dtype() == DType::F32),
         };
-        let grid = Grid::rows(product.x.rows(), product.out.cols().div_ceil(8), 256);
+        let grid = Grid::rows(gemm.x.rows(), gemm.out.cols().div_ceil(8), 256);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(&self.context, self.any, grid, &params) }
     }
@@ -410,18 +412,18 @@ impl Products {
                 (false, true) => "bias",
                 (false, false) => "bf16",
             };
-            let how = match choice.way {
-                Way::Stream(variant) => format!("{variant:?}"),
-                Way::Blas(_) => "cuBLASLt".into(),
+            let how = match choice.candidate {
+                Candidate::Own(variant) => format!("{variant:?}"),
+                Candidate::Blas(_) => "cuBLASLt".into(),
             };
             let [fused, own, blas] = [choice.fused, choice.own, choice.blas].map(|time| 1e3 * time);
             let rows = shape.bucket;
             format!(
-                "{rows:5} rows, {kind:4}: fused {fused:8.1} µs, own {own:8.1} µs, cuBLASLt {blas:8.1} µs, {how}, {:?}, gates {:?}, halves {}, folded {:?}",
+                "{rows:5} rows, {kind:4}: fused {fused:8.1} µs, own {own:8.1} µs, cuBLASLt {blas:8.1} µs, {how}, {:?}, gates {:?}, split-K {}, bf12 {:?}",
                 choice.variant,
                 choice.gates,
-                choice.halves.is_some(),
-                choice.folded.and_then(|folded| folded.fused.or(folded.alone))
+                choice.split_k.is_some(),
+                choice.bf12.and_then(|bf12| bf12.fused.or(bf12.alone))
             )
         })
         .collect()

@@ -3,7 +3,7 @@
 use ops::DeviceError;
 use tensor::DType;
 
-use super::Product;
+use super::Gemm;
 
 /// Row counts that ways are chosen for; a product uses the next one above its own. One choice for up to eight rows, so
 /// that a row has the same bits alone and in small company.
@@ -27,13 +27,13 @@ pub(super) struct Shape {
 
 impl Shape {
     /// That of a product; many rows go the way of the most that there is a choice for.
-    pub(super) fn of(product: &Product<'_>) -> Self {
+    pub(super) fn of(gemm: &Gemm<'_>) -> Self {
         Self {
-            outputs: product.out.cols(),
-            inputs: product.x.cols(),
-            bucket: bucket(product.x.rows()),
-            wide: product.out.dtype() == DType::F32,
-            bias: product.bias.is_some(),
+            outputs: gemm.out.cols(),
+            inputs: gemm.x.cols(),
+            bucket: bucket(gemm.x.rows()),
+            wide: gemm.out.dtype() == DType::F32,
+            bias: gemm.bias.is_some(),
         }
     }
 
@@ -56,7 +56,7 @@ impl Shape {
 
     /// Those of all products with a weight, with up to `most_rows` rows.
     pub(super) fn all(weight: (usize, usize), most_rows: usize) -> Vec<Self> {
-        let narrow = Self::with_halves(weight, most_rows);
+        let narrow = Self::with_bf16(weight, most_rows);
         let narrow = narrow.into_iter().filter(|_| !is_head(weight.0));
         narrow.chain(Self::with_floats(weight, most_rows)).collect()
     }
@@ -66,11 +66,11 @@ impl Shape {
         if is_head(weight.0) {
             Self::with_floats(weight, most_rows)
         } else {
-            Self::with_halves(weight, most_rows)
+            Self::with_bf16(weight, most_rows)
         }
     }
 
-    fn with_halves(weight: (usize, usize), most_rows: usize) -> Vec<Self> {
+    fn with_bf16(weight: (usize, usize), most_rows: usize) -> Vec<Self> {
         let largest = bucket(most_rows);
         let buckets = BUCKETS.into_iter().take_while(|&rows| rows <= largest);
         buckets
@@ -79,12 +79,12 @@ impl Shape {
     }
 
     fn with_floats(weight: (usize, usize), most_rows: usize) -> Vec<Self> {
-        let halves = Self::with_halves(weight, most_rows.min(MOST_WIDE));
+        let bf16 = Self::with_bf16(weight, most_rows.min(MOST_WIDE));
         let wide = |shape| Self {
             wide: true,
             ..shape
         };
-        halves.into_iter().map(wide).collect()
+        bf16.into_iter().map(wide).collect()
     }
 
     /// The same with a bias.
@@ -113,7 +113,7 @@ impl Shape {
     pub(super) fn impossible(&self) -> DeviceError {
         DeviceError::Lost {
             device: "cuda".into(),
-            message: format!("no way to multiply {self}"),
+            message: format!("no candidate to multiply {self}"),
         }
     }
 }

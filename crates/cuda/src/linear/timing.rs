@@ -7,7 +7,7 @@
 use ops::{DeviceError, Graph as _, OpError};
 use tensor::{Buffer, DType, View};
 
-use super::{Product, Products, Shape};
+use super::{Gemm, Gemms, Shape};
 use crate::event::Event;
 use crate::graph;
 use crate::launch::gather::GatherParams;
@@ -33,15 +33,15 @@ const NOTICEABLE: f32 = 0.02;
 pub(super) const SEED: u64 = 1;
 
 /// How a product can be computed.
-pub(super) trait TimedWay: Copy {
+pub(super) trait TimedCandidate: Copy {
     /// What the product is with.
     type Weight;
 
     /// Enqueues it.
     fn run(
         &self,
-        products: &Products,
-        product: &mut Product<'_>,
+        gemms: &Gemms,
+        gemm: &mut Gemm<'_>,
         weight: &Self::Weight,
     ) -> Result<(), DeviceError>;
 
@@ -82,13 +82,13 @@ pub(super) fn others(bytes: usize) -> usize {
     (TURNS / bytes.max(1)).min(MOST_TURNS - 1)
 }
 
-impl Products {
+impl Gemms {
     /// Makes a product of each of these shapes, all with weights of one shape, and hands it over to be timed.
     pub(super) fn time_shapes<W>(
         &self,
         shapes: &[Shape],
         weights: Vec<&W>,
-        mut time: impl FnMut(Shape, &mut Product<'_>, &Bench<'_, W>) -> Result<(), DeviceError>,
+        mut time: impl FnMut(Shape, &mut Gemm<'_>, &Bench<'_, W>) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         let Some(&Shape {
             outputs, inputs, ..
@@ -97,7 +97,7 @@ impl Products {
             return Ok(());
         };
         let largest = |of: fn(&Shape) -> usize| shapes.iter().map(of).max().unwrap_or(0);
-        let room = |bytes| allocate(&self.context, bytes, "choosing ways");
+        let room = |bytes| allocate(&self.context, bytes, "GEMM autotuning");
         let inputs = self.timed_inputs(largest(|shape| shape.bucket), inputs)?;
         let mut out = room(largest(Shape::result_bytes))?;
         let bias = room(2 * outputs)?;
@@ -106,19 +106,19 @@ impl Products {
             inputs: &inputs,
         };
         for &shape in shapes {
-            let mut product = Product {
+            let mut gemm = Gemm {
                 x: inputs.rows(shape.bucket),
                 bias: shape.bias.then(|| bias.view(0, 1, outputs, DType::BF16)),
                 out: out.view_mut(0, shape.bucket, outputs, shape.dtype()),
             };
-            time(shape, &mut product, &bench)?;
+            time(shape, &mut gemm, &bench)?;
         }
         Ok(())
     }
 
     /// Room for up to so many rows, with numbers: zeros cost less power, and power is what limits products of many rows.
     fn timed_inputs(&self, rows: usize, width: usize) -> Result<TimedInputs, DeviceError> {
-        let room = |bytes| allocate(&self.context, bytes, "choosing ways");
+        let room = |bytes| allocate(&self.context, bytes, "GEMM autotuning");
         let inputs = TimedInputs {
             x: room(2 * rows * width)?,
             source: room(2 * width)?,
@@ -131,44 +131,44 @@ impl Products {
     }
 
     /// The way that takes the shortest time, in milliseconds; ways that the library refuses do not count.
-    pub(super) fn shortest<W: TimedWay>(
+    pub(super) fn shortest<W: TimedCandidate>(
         &self,
-        product: &mut Product<'_>,
+        gemm: &mut Gemm<'_>,
         bench: &Bench<'_, W::Weight>,
-        ways: impl IntoIterator<Item = W>,
+        candidates: impl IntoIterator<Item = W>,
         between: Between,
     ) -> Result<Option<(f32, W)>, DeviceError> {
         let mut best: Option<(f32, W)> = None;
-        for way in ways {
+        for candidate in candidates {
             let record = best.map_or(f32::INFINITY, |(time, _)| time);
             // Whatever the library sets up at a first call is not timed.
-            let tried = way.run(self, product, bench.weights[0]);
-            if tried.is_err() && way.is_library() {
+            let tried = candidate.run(self, gemm, bench.weights[0]);
+            if tried.is_err() && candidate.is_library() {
                 continue;
             }
             tried?;
-            let time = self.time(product, bench, &way, record, between)?;
+            let time = self.time(gemm, bench, &candidate, record, between)?;
             if time < record {
-                best = Some((time, way));
+                best = Some((time, candidate));
             }
         }
         Ok(best)
     }
 
     /// Milliseconds of one product and what stands between; roughly, where that is more than `record`.
-    pub(super) fn time<W: TimedWay>(
+    pub(super) fn time<W: TimedCandidate>(
         &self,
-        product: &mut Product<'_>,
+        gemm: &mut Gemm<'_>,
         bench: &Bench<'_, W::Weight>,
-        way: &W,
+        candidate: &W,
         record: f32,
         between: Between,
     ) -> Result<f32, DeviceError> {
         let mut take_turn = |turn: usize| {
             if between == Between::Neighbour {
-                self.make_inputs(product.x, bench.inputs)?;
+                self.make_inputs(gemm.x, bench.inputs)?;
             }
-            way.run(self, product, bench.weights[turn % bench.weights.len()])
+            candidate.run(self, gemm, bench.weights[turn % bench.weights.len()])
         };
         let mut once = self.between_events(|| take_turn(0))?;
         if once > HOPELESS * record + NOTICEABLE {
@@ -222,7 +222,7 @@ impl Products {
             x_stride: width,
             out_stride: width,
             width,
-            pieces: 1,
+            vectors: 1,
         };
         let grid = Grid::line(x.rows(), 128);
         // SAFETY: the struct of the kernel; all indices are zero, and both matrices have that row.

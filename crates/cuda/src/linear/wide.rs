@@ -3,13 +3,13 @@
 use ops::DeviceError;
 use tensor::DType;
 
-use super::stream::LinearParams;
-use super::surroundings::{Ending, Surroundings};
-use super::{DeviceWeight, Product};
+use super::epilogue::{Epilogue, EpilogueParams};
+use super::kernels::LinearParams;
+use super::{DeviceWeight, Gemm};
 use crate::context::Context;
 use crate::launch::{Grid, WHOLE_ROOM, launch};
 use crate::module::{Function, Modules};
-use crate::tensor_map::{Boxes, TensorMap};
+use crate::tensor_map::{TensorMap, TiledMatrix};
 
 /// Outputs of a tile.
 const OUTPUTS: usize = 192;
@@ -18,14 +18,14 @@ const ROWS: usize = 128;
 const THREADS: usize = 512;
 
 /// The kernels, for results and for gated ones.
-pub(super) struct Wides {
+pub(super) struct WideKernels {
     functions: [Function; 2],
     units: usize,
 }
 
-impl Wides {
+impl WideKernels {
     pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
-        let [results, gated, _] = Ending::NAMES;
+        let [results, gated, _] = Epilogue::NAMES;
         let find = |name| modules.find_with_shared(&format!("{name}_wide"), WHOLE_ROOM);
         Ok(Self {
             functions: [find(results)?, find(gated)?],
@@ -34,10 +34,10 @@ impl Wides {
     }
 
     /// True when the product is one for these kernels, and keeps most multiprocessors busy.
-    pub(super) fn take(&self, product: &Product<'_>) -> bool {
-        let shape = (product.x.rows(), product.out.cols());
-        product.out.dtype() == DType::BF16
-            && product.results_are_pieces()
+    pub(super) fn take(&self, gemm: &Gemm<'_>) -> bool {
+        let shape = (gemm.x.rows(), gemm.out.cols());
+        gemm.out.dtype() == DType::BF16
+            && gemm.results_are_aligned()
             && are_worth(shape, self.units)
     }
 
@@ -45,25 +45,25 @@ impl Wides {
     pub(super) fn run(
         &self,
         context: &Context,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &DeviceWeight,
-        ending: &Ending<'_>,
+        epilogue: &Epilogue<'_>,
     ) -> Result<(), DeviceError> {
-        let x = &product.x;
-        let outputs = ending.outputs(product);
+        let x = &gemm.x;
+        let outputs = epilogue.outputs(gemm);
         let stages = x.cols().div_ceil(TensorMap::SLICE as usize);
         let address = weight.buffer.address() as u64;
         let params = LinearParams {
-            weight: weight_map(address, (outputs, x.cols()), ending.is_gated())?,
-            x: product.row_boxes(ROWS)?,
-            surroundings: Surroundings::new(product, (outputs, stages), None, ending),
+            weight: weight_map(address, (outputs, x.cols()), epilogue.is_gated())?,
+            x: gemm.row_tiles(ROWS)?,
+            epilogue: EpilogueParams::new(gemm, (outputs, stages), None, epilogue),
         };
         let grid = Grid {
             blocks: (outputs.div_ceil(OUTPUTS), 1, 1),
             threads: THREADS,
             shared: WHOLE_ROOM,
         };
-        let function = self.functions[usize::from(ending.is_gated())];
+        let function = self.functions[usize::from(epilogue.is_gated())];
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(context, function, grid, &params) }
     }
@@ -75,7 +75,7 @@ fn are_worth((rows, outputs): (usize, usize), units: usize) -> bool {
     (ROWS + 1..=2 * ROWS).contains(&rows) && outputs.is_multiple_of(16) && 2 * tiles >= units
 }
 
-/// Boxes of a tile, sixteen outputs at a time: eight gates and their factors, or those with even numbers and the others.
+/// TiledMatrix of a tile, sixteen outputs at a time: eight gates and their factors, or those with even numbers and the others.
 fn weight_map(
     address: u64,
     (outputs, inputs): (usize, usize),
@@ -87,7 +87,7 @@ fn weight_map(
     } else {
         (2 * row, row)
     };
-    TensorMap::new(&Boxes {
+    TensorMap::new(&TiledMatrix {
         address,
         sizes: &[inputs as u64, 8, 2, outputs / 16],
         strides: &[each, other, if gated { 8 * row } else { 16 * row }],

@@ -200,8 +200,8 @@ mod tests {
         for (name, generation, expected) in [
             ("norm", Generation::Hopper, true),
             ("norm", Generation::Ampere, true),
-            ("chain.hopper", Generation::Hopper, true),
-            ("chain.hopper", Generation::Ampere, false),
+            ("megakernel.hopper", Generation::Hopper, true),
+            ("megakernel.hopper", Generation::Ampere, false),
         ] {
             assert_eq!(
                 is_wanted(name, generation),

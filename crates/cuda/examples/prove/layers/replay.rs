@@ -24,7 +24,7 @@ type Make = fn(&CudaDevice, &Dims, u64) -> Layer;
 pub(crate) fn replay_as_they_run(device: &CudaDevice) -> bool {
     let mut well = true;
     let narrow = device.info().float8.then_some(Layer::narrow as Make);
-    let kinds = [Some(Layer::new as Make), Some(Layer::folded), narrow];
+    let kinds = [Some(Layer::new as Make), Some(Layer::bf12), narrow];
     for dims in &MODELS {
         for make in kinds.into_iter().flatten() {
             let layers: Vec<Layer> = (0..2).map(|i| make(device, dims, i)).collect();
@@ -42,8 +42,8 @@ pub(crate) fn replays_small(device: &CudaDevice) -> bool {
 }
 
 /// The same with folded weights.
-pub(crate) fn folded_small(device: &CudaDevice) -> bool {
-    replays_some(device, Layer::folded, &[2, 3])
+pub(crate) fn bf12_small(device: &CudaDevice) -> bool {
+    replays_some(device, Layer::bf12, &[2, 3])
 }
 
 /// The same with weights of one byte.

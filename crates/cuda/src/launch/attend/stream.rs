@@ -11,7 +11,7 @@ use super::{AttendParams, COLUMNS, DIMS, Shape, common_divisor, copies_pieces};
 use crate::context::Context;
 use crate::device::CudaDevice;
 use crate::module::{Function, Modules};
-use crate::tensor_map::{Boxes, TensorMap};
+use crate::tensor_map::{TensorMap, TiledMatrix};
 
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
@@ -115,8 +115,8 @@ impl CudaDevice {
     /// One kernel where every sequence has one new token, else two; and the plan before the first layer.
     pub(crate) fn launch_rope_attend(&self, mut op: RopeAttend<'_>) -> Result<(), OpError> {
         op.check()?;
-        if let Some(chain) = &self.chain
-            && chain.attend(&self.context, &op)?
+        if let Some(megakernel) = &self.megakernel
+            && megakernel.attend(&self.context, &op)?
         {
             return Ok(());
         }
@@ -156,7 +156,7 @@ impl CudaDevice {
         let run = common_divisor(op.batch.page_size, HALF);
         // Bytes are copied by twos.
         let cached = |address: u64, positions: usize| {
-            TensorMap::new(&Boxes {
+            TensorMap::new(&TiledMatrix {
                 address,
                 sizes: &[
                     (heads.dim * bytes / 2) as u64,

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::device::CudaDevice;
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
-use crate::tensor_map::{Boxes, TensorMap};
+use crate::tensor_map::{TensorMap, TiledMatrix};
 
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
@@ -84,7 +84,7 @@ impl CudaDevice {
         let run = common_divisor(params.page_size as usize, keys_at_once);
         let tokens = TILE_ROWS / group;
         let cached = |address: u64| {
-            TensorMap::new(&Boxes {
+            TensorMap::new(&TiledMatrix {
                 address,
                 sizes: &[heads.dim as u64, heads.kv as u64, source.slots as u64],
                 strides: &[2 * heads.dim as u64, 2 * heads.kv_width() as u64],
@@ -92,7 +92,7 @@ impl CudaDevice {
             })
         };
         let tiles = TilesParams {
-            query: TensorMap::new(&Boxes {
+            query: TensorMap::new(&TiledMatrix {
                 address: params.query,
                 sizes: &[heads.dim as u64, heads.query as u64, op.query.rows() as u64],
                 strides: &[2 * heads.dim as u64, 2 * op.query.stride() as u64],

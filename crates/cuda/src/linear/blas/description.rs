@@ -4,7 +4,7 @@ use cudarc::cublaslt::sys as lt;
 use ops::DeviceError;
 use tensor::DType;
 
-use super::{Product, check};
+use super::{Gemm, check};
 
 /// `CUBLAS_OP_T`, which the bindings of this library leave out.
 const TRANSPOSED: i32 = 1;
@@ -18,17 +18,17 @@ pub(crate) enum Factors<'f> {
     Scaled(&'f Scaled),
     /// The product's inputs in two halves. Sums of the first go to this address, row after row, those of the second behind
     /// them all, and the product's own destination is left as it was.
-    Halves(u64),
+    SplitK(u64),
 }
 
 impl Factors<'_> {
     /// Where inputs and results of a product are.
-    pub(super) fn addresses(&self, product: &Product<'_>) -> (u64, u64) {
-        let (x, out) = (product.x.address() as u64, product.out.address() as u64);
+    pub(super) fn addresses(&self, gemm: &Gemm<'_>) -> (u64, u64) {
+        let (x, out) = (gemm.x.address() as u64, gemm.out.address() as u64);
         match self {
             Self::Plain => (x, out),
             Self::Scaled(scaled) => (scaled.x, out),
-            Self::Halves(sums) => (x, *sums),
+            Self::SplitK(sums) => (x, *sums),
         }
     }
 }
@@ -62,8 +62,8 @@ pub(super) struct Descriptors {
 
 impl Descriptors {
     /// The library counts columns first: outᵀ `[out, rows]` = weight (stored `[in, out]`, transposed) · xᵀ `[in, rows]`.
-    pub(super) fn new(product: &Product<'_>, factors: Factors<'_>) -> Result<Self, DeviceError> {
-        let (rows, outer) = (product.x.rows(), product.out.cols());
+    pub(super) fn new(gemm: &Gemm<'_>, factors: Factors<'_>) -> Result<Self, DeviceError> {
+        let (rows, outer) = (gemm.x.rows(), gemm.out.cols());
         let mut all = Self {
             operation: std::ptr::null_mut(),
             weight: std::ptr::null_mut(),
@@ -71,19 +71,19 @@ impl Descriptors {
             out: std::ptr::null_mut(),
         };
         let half = lt::cudaDataType_t::CUDA_R_16BF;
-        let (inputs, stride) = (product.x.cols(), product.x.stride());
+        let (inputs, stride) = (gemm.x.cols(), gemm.x.stride());
         // elements of a row that are multiplied, then from one row to the next: of the weight, the inputs and the results
         let (factor, inner, strides) = match factors {
-            Factors::Plain => (half, inputs, [inputs, stride, product.out.stride()]),
+            Factors::Plain => (half, inputs, [inputs, stride, gemm.out.stride()]),
             Factors::Scaled(scaled) => (
                 lt::cudaDataType_t::CUDA_R_8F_E4M3,
                 scaled.inputs,
-                [scaled.inputs, scaled.inputs, product.out.stride()],
+                [scaled.inputs, scaled.inputs, gemm.out.stride()],
             ),
-            Factors::Halves(_) => (half, inputs / 2, [inputs, stride, outer]),
+            Factors::SplitK(_) => (half, inputs / 2, [inputs, stride, outer]),
         };
         let single = lt::cudaDataType_t::CUDA_R_32F;
-        let out_type = if product.out.dtype() == DType::F32 {
+        let out_type = if gemm.out.dtype() == DType::F32 {
             single
         } else {
             half
@@ -93,14 +93,14 @@ impl Descriptors {
             let compute = lt::cublasComputeType_t::CUBLAS_COMPUTE_32F;
             check(
                 lt::cublasLtMatmulDescCreate(&raw mut all.operation, compute, single),
-                "describing a product",
+                "describing a GEMM",
             )?;
             let transposed = TRANSPOSED;
             all.set(
                 lt::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_TRANSA,
                 &transposed,
             )?;
-            if let Some(bias) = &product.bias {
+            if let Some(bias) = &gemm.bias {
                 let address = bias.address() as u64;
                 let epilogue = lt::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
                 all.set(
@@ -133,7 +133,7 @@ impl Descriptors {
             layout(&mut all.x, factor, inner, rows, strides[1])?;
             layout(&mut all.out, out_type, outer, rows, strides[2])?;
         }
-        if let Factors::Halves(_) = factors {
+        if let Factors::SplitK(_) = factors {
             all.cut_in_two([inner, inner, rows * outer])?;
         }
         Ok(all)
@@ -152,7 +152,7 @@ impl Descriptors {
                     value.len(),
                 )
             };
-            check(result, "describing two products")
+            check(result, "describing a split-K GEMM")
         };
         for (layout, apart) in [self.weight, self.x, self.out].into_iter().zip(apart) {
             let (count, apart) = (2i32.to_ne_bytes(), (apart as i64).to_ne_bytes());
@@ -214,7 +214,7 @@ impl Descriptors {
         // SAFETY: the caller's promise.
         let result =
             unsafe { lt::cublasLtMatmulDescSetAttribute(self.operation, attribute, address, size) };
-        check(result, "describing a product")
+        check(result, "describing a GEMM")
     }
 }
 

@@ -8,7 +8,7 @@ use cudarc::cublaslt::sys as lt;
 use ops::DeviceError;
 use tensor::Buffer;
 
-use super::Product;
+use super::Gemm;
 use crate::context::Context;
 use crate::memory::allocate;
 
@@ -55,21 +55,21 @@ impl Blas {
         Ok(Self {
             context: Arc::clone(context),
             handle,
-            workspace: allocate(context, WORKSPACE, "the workspace of products")?,
+            workspace: allocate(context, WORKSPACE, "the cuBLASLt workspace")?,
         })
     }
 
     /// Enqueues a product with the weight at this address; a bias is of the type of the results.
     pub(crate) fn enqueue(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: u64,
         factors: Factors<'_>,
         algorithm: &Algorithm,
     ) -> Result<(), DeviceError> {
         self.context.flush()?;
-        let descriptors = Descriptors::new(product, factors)?;
-        let (x, out) = factors.addresses(product);
+        let descriptors = Descriptors::new(gemm, factors)?;
+        let (x, out) = factors.addresses(gemm);
         let (one, zero) = (1.0f32, 0.0f32);
         // SAFETY: shapes were described from the views themselves; all addresses are device memory.
         let result = unsafe {
@@ -92,20 +92,20 @@ impl Blas {
                 self.context.stream().cast(),
             )
         };
-        check(result, "a product")
+        check(result, "a GEMM")
     }
 
     /// Up to `most` algorithms for a product, the library's favourite first.
     pub(crate) fn candidates(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         factors: Factors<'_>,
         most: usize,
     ) -> Result<Vec<Algorithm>, DeviceError> {
         if most == 0 {
             return Ok(Vec::new());
         }
-        let descriptors = Descriptors::new(product, factors)?;
+        let descriptors = Descriptors::new(gemm, factors)?;
         let mut preference = std::ptr::null_mut();
         // SAFETY: a valid out-pointer.
         let made = unsafe { lt::cublasLtMatmulPreferenceCreate(&raw mut preference) };

@@ -3,36 +3,36 @@
 use ops::DeviceError;
 use tensor::DType;
 
-use super::{Choice, Float8Weight, MOST_ROUNDED, Scaling, Way};
+use super::{Candidate, Choice, Float8Weight, MOST_ROUNDED, Scaling};
 use crate::linear::blas::Algorithm;
-use crate::linear::timing::{Bench, Between, SEED, TimedWay, others};
-use crate::linear::{Product, Products, Shape, locked};
+use crate::linear::timing::{Bench, Between, SEED, TimedCandidate, others};
+use crate::linear::{Gemm, Gemms, Shape, locked};
 use crate::memory::allocate;
-use crate::options::ProductChoice;
+use crate::options::GemmChoice;
 
 /// What rounding activations must gain to be worth their precision.
 const ROUNDING: f32 = 1.1;
 /// Algorithms of cuBLASLt that are tried.
 const CANDIDATES: usize = 4;
 
-impl TimedWay for Way {
+impl TimedCandidate for Candidate {
     type Weight = Float8Weight;
 
     fn run(
         &self,
-        products: &Products,
-        product: &mut Product<'_>,
+        gemms: &Gemms,
+        gemm: &mut Gemm<'_>,
         weight: &Float8Weight,
     ) -> Result<(), DeviceError> {
-        products.run_float8_way(product, weight, self)
+        gemms.run_float8_candidate(gemm, weight, self)
     }
 
     fn is_library(&self) -> bool {
-        !matches!(self, Self::Stream(_))
+        !matches!(self, Self::Own(_))
     }
 }
 
-impl Products {
+impl Gemms {
     /// Takes over a weight and decides how products of it with up to `most_rows` rows are computed.
     pub(crate) fn adopt_float8(
         &self,
@@ -57,7 +57,7 @@ impl Products {
         for shape in weight.shapes(most_rows).into_iter().filter(|s| !s.wide) {
             match choice(shape) {
                 // A bias costs our kernel nothing.
-                Some(choice) if !choice.way.is_library() => {
+                Some(choice) if !choice.candidate.is_library() => {
                     let key = (shape.biased(), kind);
                     locked(&self.float8().chosen).insert(key, choice);
                 }
@@ -81,8 +81,8 @@ impl Products {
         }
         let others = self.float8_others(weight)?;
         let weights = std::iter::once(weight).chain(&others).collect();
-        self.time_shapes(&shapes, weights, |shape, product, bench| {
-            let choice = self.fastest_float8(product, bench)?;
+        self.time_shapes(&shapes, weights, |shape, gemm, bench| {
+            let choice = self.fastest_float8(gemm, bench)?;
             locked(&self.float8().chosen).insert((shape, kind), choice);
             Ok(())
         })
@@ -91,7 +91,7 @@ impl Products {
     /// Enough weights of the shape that the cache does not hold them all.
     fn float8_others(&self, weight: &Float8Weight) -> Result<Vec<Float8Weight>, DeviceError> {
         let shape = (weight.outputs, weight.inputs);
-        let copy = |bytes| allocate(&self.context, bytes, "choosing ways");
+        let copy = |bytes| allocate(&self.context, bytes, "GEMM autotuning");
         (0..others(weight.codes.bytes()))
             .map(|_| {
                 let library = weight.library_scales().map(|scales| copy(scales.bytes()));
@@ -108,65 +108,70 @@ impl Products {
 
     fn fastest_float8(
         &self,
-        product: &mut Product<'_>,
+        gemm: &mut Gemm<'_>,
         bench: &Bench<'_, Float8Weight>,
     ) -> Result<Choice, DeviceError> {
-        let variants = self.float8().variants(product, bench.weights[0]);
-        let streams: Vec<Way> = variants.into_iter().map(Way::Stream).collect();
+        let variants = self.float8().variants(gemm, bench.weights[0]);
+        let own: Vec<Candidate> = variants.into_iter().map(Candidate::Own).collect();
         let candidates =
-            |scaling| self.code_candidates(product, bench.weights[0], (CANDIDATES, scaling));
+            |scaling| self.code_candidates(gemm, bench.weights[0], (CANDIDATES, scaling));
         let algorithms = candidates(Scaling::Whole)?;
-        let rounded: Vec<Way> = algorithms.into_iter().map(Way::Rounded).collect();
+        let rounded: Vec<Candidate> = algorithms.into_iter().map(Candidate::Rounded).collect();
         let kinds = match self.choice {
-            ProductChoice::Own if !streams.is_empty() => [streams, Vec::new(), Vec::new()],
-            ProductChoice::Library if !rounded.is_empty() => [Vec::new(), rounded, Vec::new()],
-            _ => [streams, rounded, vec![Way::Widened]],
+            GemmChoice::Own if !own.is_empty() => [own, Vec::new(), Vec::new()],
+            GemmChoice::Library if !rounded.is_empty() => [Vec::new(), rounded, Vec::new()],
+            _ => [own, rounded, vec![Candidate::Widened]],
         };
         let mut times = [f32::INFINITY; 4];
         let mut fastest = None;
-        for (time, ways) in times.iter_mut().zip(kinds) {
+        for (time, candidates) in times.iter_mut().zip(kinds) {
             // Ours does the work of a small kernel too.
-            let between = match ways.first() {
-                Some(way) if way.is_library() => Between::Neighbour,
+            let between = match candidates.first() {
+                Some(candidate) if candidate.is_library() => Between::Neighbour,
                 _ => Between::Nothing,
             };
-            let Some((shortest, way)) = self.shortest(product, bench, ways, between)? else {
+            let Some((shortest, candidate)) = self.shortest(gemm, bench, candidates, between)?
+            else {
                 continue;
             };
             *time = shortest;
-            let price = match way {
-                Way::Rounded(_) => shortest * ROUNDING,
-                Way::Stream(_) | Way::Bare(_) | Way::Widened => shortest,
+            let price = match candidate {
+                Candidate::Rounded(_) => shortest * ROUNDING,
+                Candidate::Own(_) | Candidate::Bare(_) | Candidate::Widened => shortest,
             };
             if fastest.is_none_or(|(best, _)| price < best) {
-                fastest = Some((price, way));
+                fastest = Some((price, candidate));
             }
         }
-        let (_, way) = fastest.ok_or_else(|| Shape::of(product).impossible())?;
+        let (_, candidate) = fastest.ok_or_else(|| Shape::of(gemm).impossible())?;
         let mut bare = None;
-        if matches!(way, Way::Rounded(_)) {
-            (times[3], bare) = self.fastest_bare(product, bench)?;
+        if matches!(candidate, Candidate::Rounded(_)) {
+            (times[3], bare) = self.fastest_bare(gemm, bench)?;
         }
         let bare = bare.filter(|_| times[3] < times[1]);
-        Ok(Choice { way, bare, times })
+        Ok(Choice {
+            candidate,
+            bare,
+            times,
+        })
     }
 
     /// The library's way to sums of codes, where scales are of rows and nothing is to be added to results.
     fn fastest_bare(
         &self,
-        product: &mut Product<'_>,
+        gemm: &mut Gemm<'_>,
         bench: &Bench<'_, Float8Weight>,
     ) -> Result<(f32, Option<Algorithm>), DeviceError> {
         let weight = bench.weights[0];
         let none = (f32::INFINITY, None);
-        if weight.is_grouped() || product.bias.is_some() || product.out.dtype() == DType::F32 {
+        if weight.is_grouped() || gemm.bias.is_some() || gemm.out.dtype() == DType::F32 {
             return Ok(none);
         }
-        let algorithms = self.code_candidates(product, weight, (CANDIDATES, Scaling::Bare))?;
-        let ways = algorithms.into_iter().map(Way::Bare);
-        let found = self.shortest(product, bench, ways, Between::Neighbour)?;
+        let algorithms = self.code_candidates(gemm, weight, (CANDIDATES, Scaling::Bare))?;
+        let candidates = algorithms.into_iter().map(Candidate::Bare);
+        let found = self.shortest(gemm, bench, candidates, Between::Neighbour)?;
         Ok(match found {
-            Some((time, Way::Bare(algorithm))) => (time, Some(algorithm)),
+            Some((time, Candidate::Bare(algorithm))) => (time, Some(algorithm)),
             _ => none,
         })
     }
@@ -179,10 +184,10 @@ impl Products {
         });
         mine.map(|((shape, kind), choice)| {
             let kind = if kind.grouped { "128×128" } else { "a row" };
-            let how = match choice.way {
-                Way::Stream(variant) => format!("{variant:?}"),
-                Way::Rounded(_) | Way::Bare(_) => "cuBLASLt, rounded".into(),
-                Way::Widened => "cuBLASLt, widened".into(),
+            let how = match choice.candidate {
+                Candidate::Own(variant) => format!("{variant:?}"),
+                Candidate::Rounded(_) | Candidate::Bare(_) => "cuBLASLt, rounded".into(),
+                Candidate::Widened => "cuBLASLt, widened".into(),
             };
             let [own, rounded, widened, bare] = choice.times.map(|time| 1e3 * time);
             let rows = shape.bucket;

@@ -8,19 +8,19 @@ use tensor::{Buffer, DType, View, ViewMut};
 use super::weight::{Scales, padded};
 use super::{Float8Weight, SEGMENT};
 use crate::launch::{Grid, launch};
-use crate::linear::surroundings::{Ending, Surroundings};
-use crate::linear::team::Team;
-use crate::linear::{Product, Products};
+use crate::linear::cluster::Cluster;
+use crate::linear::epilogue::{Epilogue, EpilogueParams};
+use crate::linear::{Gemm, Gemms};
 use crate::memory::allocate;
 use crate::tensor_map::TensorMap;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
-struct StreamParams {
+struct Float8Params {
     weight: TensorMap,
     x: TensorMap,
     scales: Scales,
-    surroundings: Surroundings,
+    epilogue: EpilogueParams,
 }
 
 #[derive(Clone, Copy)]
@@ -79,7 +79,7 @@ fn row_grid(rows: usize, inputs: usize) -> Grid {
     Grid::line(rows, (words(inputs) as usize).clamp(32, 256))
 }
 
-impl Products {
+impl Gemms {
     /// Brings codes as files have them into the device's order.
     pub(crate) fn arrange_float8(
         &self,
@@ -121,61 +121,61 @@ impl Products {
         Ok(codes)
     }
 
-    pub(super) fn run_float8_stream(
+    pub(super) fn run_float8_own(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &Float8Weight,
-        team: Team,
+        cluster: Cluster,
     ) -> Result<(), DeviceError> {
-        self.run_float8_fused(product, weight, team, None, &Ending::Results)
+        self.run_float8_fused(gemm, weight, cluster, None, &Epilogue::Store)
     }
 
     /// Enqueues a product by our kernel, with the work of the small kernels around it.
     pub(crate) fn run_float8_fused(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &Float8Weight,
-        team: Team,
+        cluster: Cluster,
         norm: Option<LateNorm<'_>>,
-        ending: &Ending<'_>,
+        epilogue: &Epilogue<'_>,
     ) -> Result<(), DeviceError> {
         let outputs = weight.outputs;
         let stages = weight.padded() / SEGMENT;
-        let params = StreamParams {
-            weight: if ending.is_gated() {
+        let params = Float8Params {
+            weight: if epilogue.is_gated() {
                 weight.gated_map()?
             } else {
                 weight.map
             },
-            x: product.row_boxes(team.rows())?,
+            x: gemm.row_tiles(cluster.rows())?,
             scales: weight.scales(),
-            surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
+            epilogue: EpilogueParams::new(gemm, (outputs, stages), norm, epilogue),
         };
         let (context, kernels) = (&self.context, &self.float8().stream);
-        let blocks = team.blocks(outputs);
+        let blocks = cluster.blocks(outputs);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe { kernels.launch(context, team, (ending, blocks), &params) }
+        unsafe { kernels.launch(context, cluster, (epilogue, blocks), &params) }
     }
 
     pub(super) fn run_float8_any(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &Float8Weight,
     ) -> Result<(), DeviceError> {
         let params = AnyParams {
-            x: product.x.address() as u64,
+            x: gemm.x.address() as u64,
             codes: weight.codes.address() as u64,
             scales: weight.scales(),
-            bias: product.bias_address(),
-            out: product.out.address() as u64,
-            x_stride: product.x.stride() as u32,
-            out_stride: product.out.stride() as u32,
+            bias: gemm.bias_address(),
+            out: gemm.out.address() as u64,
+            x_stride: gemm.x.stride() as u32,
+            out_stride: gemm.out.stride() as u32,
             inputs: weight.inputs as u32,
             words: words(weight.inputs),
             outputs: weight.outputs as u32,
-            wide: u32::from(product.out.dtype() == DType::F32),
+            wide: u32::from(gemm.out.dtype() == DType::F32),
         };
-        let grid = Grid::rows(product.x.rows(), weight.outputs.div_ceil(8), 256);
+        let grid = Grid::rows(gemm.x.rows(), weight.outputs.div_ceil(8), 256);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(&self.context, self.float8().any, grid, &params) }
     }

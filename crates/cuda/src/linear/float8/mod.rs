@@ -15,8 +15,8 @@ use ops::DeviceError;
 use tensor::{Buffer, DType};
 
 use super::blas::{Algorithm, Factors};
-use super::team::{Shapes, Team};
-use super::{MOST_WIDE, Product, Products, Shape, locked};
+use super::cluster::{Cluster, Shapes};
+use super::{Gemm, Gemms, MOST_WIDE, Shape, locked};
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
 
@@ -43,9 +43,9 @@ const WIDENED: usize = 64 << 20;
 
 /// How a product is computed.
 #[derive(Clone, Copy)]
-enum Way {
+enum Candidate {
     /// By our kernel.
-    Stream(Team),
+    Own(Cluster),
     /// By cuBLASLt, activations rounded.
     Rounded(Algorithm),
     /// The same for who scales results himself; no way for others.
@@ -57,7 +57,7 @@ enum Way {
 /// A way, and milliseconds of each kind when it was chosen; infinite where there is none.
 #[derive(Clone, Copy)]
 struct Choice {
-    way: Way,
+    candidate: Candidate,
     /// Where sums of codes are there sooner than results.
     bare: Option<Algorithm>,
     times: [f32; 4],
@@ -104,105 +104,113 @@ impl Float8Kernels {
     }
 
     /// Ways to compute a product by our kernel; none where threads cannot take its results by fours.
-    fn variants(&self, product: &Product<'_>, weight: &Float8Weight) -> Vec<Team> {
-        if !product.results_are_quads() {
+    fn variants(&self, gemm: &Gemm<'_>, weight: &Float8Weight) -> Vec<Cluster> {
+        if !gemm.results_are_quads() {
             return Vec::new();
         }
         let shape = (weight.outputs, weight.padded());
-        self.stream.variants(product.x.rows(), shape)
+        self.stream.variants(gemm.x.rows(), shape)
     }
 }
 
-impl Products {
+impl Gemms {
     /// Enqueues a product with a weight of eight-bit floats.
     pub(crate) fn run_float8(
         &self,
-        product: &mut Product<'_>,
+        gemm: &mut Gemm<'_>,
         weight: &Float8Weight,
     ) -> Result<(), DeviceError> {
-        let rows = product.x.rows();
-        if !product.rows_are_pieces() {
-            return self.run_float8_any(product, weight);
+        let rows = gemm.x.rows();
+        if !gemm.rows_are_aligned() {
+            return self.run_float8_any(gemm, weight);
         }
-        let most = if product.out.dtype() == DType::F32 {
+        let most = if gemm.out.dtype() == DType::F32 {
             MOST_WIDE
         } else {
             MOST_ROUNDED
         };
         if rows > most {
             for start in (0..rows).step_by(most) {
-                let mut part = product.rows(start..rows.min(start + most));
+                let mut part = gemm.rows(start..rows.min(start + most));
                 self.run_float8(&mut part, weight)?;
             }
             return Ok(());
         }
         // cuBLASLt wants a bias in the type of the results.
-        let wide_bias = product.bias.is_some() && product.out.dtype() == DType::F32;
-        if product.results_are_quads() && !wide_bias {
-            let way = self.float8_way(product, weight)?;
-            return self.run_float8_way(product, weight, &way);
+        let wide_bias = gemm.bias.is_some() && gemm.out.dtype() == DType::F32;
+        if gemm.results_are_quads() && !wide_bias {
+            let candidate = self.float8_candidate(gemm, weight)?;
+            return self.run_float8_candidate(gemm, weight, &candidate);
         }
-        match self.float8().variants(product, weight).first() {
-            Some(&variant) => self.run_float8_stream(product, weight, variant),
-            None => self.run_float8_any(product, weight),
+        match self.float8().variants(gemm, weight).first() {
+            Some(&variant) => self.run_float8_own(gemm, weight, variant),
+            None => self.run_float8_any(gemm, weight),
         }
     }
 
     /// The shape of our kernel for products of so many rows, where it was chosen: then it does the work of small kernels too.
-    pub(crate) fn float8_fusable(&self, weight: &Float8Weight, rows: usize) -> Option<Team> {
+    pub(crate) fn float8_fusable(&self, weight: &Float8Weight, rows: usize) -> Option<Cluster> {
         let shape = Shape::plain((weight.outputs, weight.inputs), rows)?;
         match locked(&self.float8().chosen)
             .get(&(shape, weight.kind()))?
-            .way
+            .candidate
         {
-            Way::Stream(variant) => Some(variant),
-            Way::Rounded(_) | Way::Bare(_) | Way::Widened => None,
+            Candidate::Own(variant) => Some(variant),
+            Candidate::Rounded(_) | Candidate::Bare(_) | Candidate::Widened => None,
         }
     }
 
-    fn run_float8_way(
+    fn run_float8_candidate(
         &self,
-        product: &mut Product<'_>,
+        gemm: &mut Gemm<'_>,
         weight: &Float8Weight,
-        way: &Way,
+        candidate: &Candidate,
     ) -> Result<(), DeviceError> {
-        match way {
-            Way::Stream(variant) => self.run_float8_stream(product, weight, *variant),
-            Way::Rounded(algorithm) => {
-                self.run_rounded(product, weight, (algorithm, Scaling::Whole))
+        match candidate {
+            Candidate::Own(variant) => self.run_float8_own(gemm, weight, *variant),
+            Candidate::Rounded(algorithm) => {
+                self.run_rounded(gemm, weight, (algorithm, Scaling::Whole))
             }
-            Way::Bare(algorithm) => self.run_rounded(product, weight, (algorithm, Scaling::Bare)),
-            Way::Widened => self.run_widened(product, weight),
+            Candidate::Bare(algorithm) => {
+                self.run_rounded(gemm, weight, (algorithm, Scaling::Bare))
+            }
+            Candidate::Widened => self.run_widened(gemm, weight),
         }
     }
 
     /// The way chosen for the shape, or what should do for shapes that were not tried.
-    fn float8_way(&self, product: &Product<'_>, weight: &Float8Weight) -> Result<Way, DeviceError> {
-        let key = (Shape::of(product), weight.kind());
+    fn float8_candidate(
+        &self,
+        gemm: &Gemm<'_>,
+        weight: &Float8Weight,
+    ) -> Result<Candidate, DeviceError> {
+        let key = (Shape::of(gemm), weight.kind());
         if let Some(choice) = locked(&self.float8().chosen).get(&key) {
-            return Ok(choice.way);
+            return Ok(choice.candidate);
         }
-        self.tell_unforeseen(&key.0);
-        let variants = self.float8().variants(product, weight);
-        let way = if let Some(&variant) = variants.first() {
-            Way::Stream(variant)
+        self.warn_unforeseen(&key.0);
+        let variants = self.float8().variants(gemm, weight);
+        let candidate = if let Some(&variant) = variants.first() {
+            Candidate::Own(variant)
         } else {
-            let suggested = self.code_candidates(product, weight, (1, Scaling::Whole))?;
-            suggested.first().map_or(Way::Widened, |&a| Way::Rounded(a))
+            let suggested = self.code_candidates(gemm, weight, (1, Scaling::Whole))?;
+            suggested
+                .first()
+                .map_or(Candidate::Widened, |&a| Candidate::Rounded(a))
         };
         let untried = Choice {
-            way,
+            candidate,
             bare: None,
             times: [f32::INFINITY; _],
         };
         locked(&self.float8().chosen).insert(key, untried);
-        Ok(way)
+        Ok(candidate)
     }
 
     /// Algorithms of cuBLASLt for rounded activations; none where it does not take the shape or the blocks.
     fn code_candidates(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &Float8Weight,
         (most, scaling): (usize, Scaling),
     ) -> Result<Vec<Algorithm>, DeviceError> {
@@ -210,24 +218,24 @@ impl Products {
             return Ok(Vec::new());
         }
         let room = self.float8_room(weight.padded())?;
-        let Some(scaled) = room.packed(product, weight).scaled(weight, scaling) else {
+        let Some(scaled) = room.packed(gemm, weight).scaled(weight, scaling) else {
             return Ok(Vec::new());
         };
         // A shape that the library does not take is no failure.
         Ok(self
             .blas
-            .candidates(product, Factors::Scaled(&scaled), most)
+            .candidates(gemm, Factors::Scaled(&scaled), most)
             .unwrap_or_default())
     }
 
     /// Rounds activations and multiplies codes; rows that do not make four go through our kernel.
     fn run_rounded(
         &self,
-        product: &mut Product<'_>,
+        gemm: &mut Gemm<'_>,
         weight: &Float8Weight,
         how: (&Algorithm, Scaling),
     ) -> Result<(), DeviceError> {
-        let rows = product.x.rows();
+        let rows = gemm.x.rows();
         let whole = if weight.is_grouped() {
             rows / 4 * 4
         } else {
@@ -235,38 +243,34 @@ impl Products {
         };
         if whole > 0 {
             let room = self.float8_room(weight.padded())?;
-            let part = product.rows(0..whole);
+            let part = gemm.rows(0..whole);
             let packed = room.packed(&part, weight);
             self.pack(Source::Rows(part.x), &packed)?;
             self.multiply_codes(&part, weight, &packed, how)?;
         }
         if whole < rows {
-            let rest = product.rows(whole..rows);
+            let rest = gemm.rows(whole..rows);
             let variants = self.float8().variants(&rest, weight);
             let variant = variants
                 .first()
                 .ok_or_else(|| Shape::of(&rest).impossible())?;
-            self.run_float8_stream(&rest, weight, *variant)?;
+            self.run_float8_own(&rest, weight, *variant)?;
         }
         Ok(())
     }
 
     /// Widens as many outputs at once as fit into the workspace, and multiplies bf16.
-    fn run_widened(
-        &self,
-        product: &mut Product<'_>,
-        weight: &Float8Weight,
-    ) -> Result<(), DeviceError> {
+    fn run_widened(&self, gemm: &mut Gemm<'_>, weight: &Float8Weight) -> Result<(), DeviceError> {
         let (outputs, inputs) = (weight.outputs, weight.inputs);
         let room = self.float8_room(weight.padded())?;
         let height = (WIDENED / (2 * inputs) / 64 * 64).max(64);
         for start in (0..outputs).step_by(height) {
             let columns = start..outputs.min(start + height);
             self.widen_rows(weight, columns.clone(), &room.widened)?;
-            let part = Product {
-                x: product.x,
-                bias: product.bias.map(|bias| bias.columns(columns.clone())),
-                out: product.out.reborrow().columns(columns),
+            let part = Gemm {
+                x: gemm.x,
+                bias: gemm.bias.map(|bias| bias.columns(columns.clone())),
+                out: gemm.out.reborrow().columns(columns),
             };
             let algorithm = self.suggested(&part)?;
             let address = room.widened.address() as u64;
@@ -276,12 +280,12 @@ impl Products {
         Ok(())
     }
 
-    fn suggested(&self, product: &Product<'_>) -> Result<Algorithm, DeviceError> {
-        let shape = Shape::of(product);
+    fn suggested(&self, gemm: &Gemm<'_>) -> Result<Algorithm, DeviceError> {
+        let shape = Shape::of(gemm);
         if let Some(algorithm) = locked(&self.float8().suggested).get(&shape) {
             return Ok(*algorithm);
         }
-        let candidates = self.blas.candidates(product, Factors::Plain, 1)?;
+        let candidates = self.blas.candidates(gemm, Factors::Plain, 1)?;
         let algorithm = candidates.first().ok_or_else(|| shape.impossible())?;
         locked(&self.float8().suggested).insert(shape, *algorithm);
         Ok(*algorithm)
@@ -309,8 +313,8 @@ impl Products {
 
 impl Room {
     /// Where the inputs of a product are packed.
-    fn packed(&self, product: &Product<'_>, weight: &Float8Weight) -> PackedRows {
-        let shape = (product.x.rows(), weight.inputs);
+    fn packed(&self, gemm: &Gemm<'_>, weight: &Float8Weight) -> PackedRows {
+        let shape = (gemm.x.rows(), weight.inputs);
         PackedRows::in_room((&self.codes, &self.scales), shape, weight.is_grouped())
     }
 }

@@ -5,18 +5,18 @@ use tensor::{Buffer, View, ViewMut};
 
 use super::launch::words;
 use super::weight::padded;
-use super::{Float8Weight, MOST_ROUNDED, SEGMENT, Way};
+use super::{Candidate, Float8Weight, MOST_ROUNDED, SEGMENT};
 use crate::launch::{Grid, launch};
 use crate::linear::blas::{Algorithm, Factors, Scaled, Scales};
-use crate::linear::{Product, Products, Shape, locked};
+use crate::linear::{Gemm, Gemms, Shape, locked};
 use crate::module::{Function, Modules};
 
 /// Columns of a row that the kernels keep in registers at most.
-pub(super) const LONGEST: usize = 8 * PIECES[2].0 * PIECES[2].1;
+pub(super) const LONGEST: usize = 8 * VECTORS[2].0 * VECTORS[2].1;
 /// Times eight columns that a thread of the compiled kernels takes, and threads of the largest block.
-const PIECES: [(usize, usize); 3] = [(1, 1024), (2, 768), (4, 1024)];
+const VECTORS: [(usize, usize); 3] = [(1, 1024), (2, 768), (4, 1024)];
 /// Rows that a block takes, by source and pieces.
-const ROWS: [[usize; PIECES.len()]; 3] = [[1, 1, 1], [2, 2, 1], [1, 1, 1]];
+const ROWS: [[usize; VECTORS.len()]; 3] = [[1, 1, 1], [2, 2, 1], [1, 1, 1]];
 
 /// Rows that are to be packed.
 #[derive(Clone, Copy)]
@@ -68,14 +68,14 @@ impl Source<'_> {
 }
 
 /// The kernels, by source and pieces a thread.
-pub(super) struct Packers([[Function; PIECES.len()]; 3]);
+pub(super) struct Packers([[Function; VECTORS.len()]; 3]);
 
 impl Packers {
     pub(super) fn find(modules: &Modules) -> Result<Self, DeviceError> {
         let mut functions = [[modules.find("pack_rows_1")?; _]; _];
-        for (by_pieces, name) in functions.iter_mut().zip(["rows", "gates", "norm"]) {
-            for (function, (pieces, _)) in by_pieces.iter_mut().zip(PIECES) {
-                *function = modules.find(&format!("pack_{name}_{pieces}"))?;
+        for (by_vectors, name) in functions.iter_mut().zip(["rows", "gates", "norm"]) {
+            for (function, (vectors, _)) in by_vectors.iter_mut().zip(VECTORS) {
+                *function = modules.find(&format!("pack_{name}_{vectors}"))?;
             }
         }
         Ok(Self(functions))
@@ -213,19 +213,22 @@ impl PackParams {
 
 /// Pieces that a thread takes of a row, by number, and threads of the block.
 fn threads(width: usize) -> Option<(usize, usize)> {
-    let pieces = padded(width) / 8;
-    let place = PIECES
+    let vectors = padded(width) / 8;
+    let place = VECTORS
         .iter()
-        .position(|(each, threads)| pieces <= each * threads)?;
-    Some((place, pieces.div_ceil(PIECES[place].0).next_multiple_of(32)))
+        .position(|(each, threads)| vectors <= each * threads)?;
+    Some((
+        place,
+        vectors.div_ceil(VECTORS[place].0).next_multiple_of(32),
+    ))
 }
 
-impl Products {
+impl Gemms {
     /// Enqueues the packing of rows that are made of 16-byte pieces and no longer than [`LONGEST`].
     pub(crate) fn pack(&self, source: Source<'_>, to: &PackedRows) -> Result<(), DeviceError> {
-        let (pieces, threads) = threads(to.width).expect("longer rows are not packed");
-        let function = self.float8().packers.0[source.number()][pieces];
-        let blocks = to.rows.div_ceil(ROWS[source.number()][pieces]);
+        let (vectors, threads) = threads(to.width).expect("longer rows are not packed");
+        let function = self.float8().packers.0[source.number()][vectors];
+        let blocks = to.rows.div_ceil(ROWS[source.number()][vectors]);
         let (grid, params) = (Grid::line(blocks, threads), PackParams::new(source, to));
         // SAFETY: the struct of the kernel; sources are checked views, and there is room for codes and scales of the rows.
         unsafe { launch(&self.context, function, grid, &params) }
@@ -260,7 +263,7 @@ impl Products {
         let chosen = locked(&self.float8().chosen);
         let rounds = |shape| {
             let choice = chosen.get(&(shape, weight.kind()));
-            choice.map(|choice| matches!(choice.way, Way::Rounded(_)))
+            choice.map(|choice| matches!(choice.candidate, Candidate::Rounded(_)))
         };
         // Where a bias was foreseen, a product with one must have its algorithm too.
         rounds(shape) == Some(true) && rounds(shape.biased()) != Some(false)
@@ -269,28 +272,28 @@ impl Products {
     /// Enqueues a product of rows that were [packed](Self::packing).
     pub(crate) fn run_packed(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &Float8Weight,
     ) -> Result<(), DeviceError> {
-        let shape = (product.x.rows(), product.x.cols());
-        let rows = PackedRows::within(product.x.address() as u64, shape, weight.is_grouped());
-        let algorithm = self.packed_algorithm(product, weight)?;
-        self.multiply_codes(product, weight, &rows, (&algorithm, Scaling::Whole))
+        let shape = (gemm.x.rows(), gemm.x.cols());
+        let rows = PackedRows::within(gemm.x.address() as u64, shape, weight.is_grouped());
+        let algorithm = self.packed_algorithm(gemm, weight)?;
+        self.multiply_codes(gemm, weight, &rows, (&algorithm, Scaling::Whole))
     }
 
     /// Enqueues a product, of packed rows or others, whose sums lack what this says; none, and nothing is enqueued, where
     /// that is not faster than to give results.
     pub(crate) fn run_bare(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &Float8Weight,
         form: Form,
     ) -> Result<Option<Lacking>, DeviceError> {
-        let (x, key) = (&product.x, (Shape::of(product), weight.kind()));
+        let (x, key) = (&gemm.x, (Shape::of(gemm), weight.kind()));
         let bare = locked(&self.float8().chosen)
             .get(&key)
             .and_then(|choice| choice.bare);
-        let fits = product.rows_are_pieces() && product.results_are_pieces();
+        let fits = gemm.rows_are_aligned() && gemm.results_are_aligned();
         let Some(algorithm) = bare.filter(|_| fits && x.rows() <= MOST_ROUNDED) else {
             return Ok(None);
         };
@@ -300,34 +303,34 @@ impl Products {
                 PackedRows::within(x.address() as u64, shape, weight.is_grouped())
             }
             Form::Plain => {
-                let rows = self.float8_room(weight.padded())?.packed(product, weight);
+                let rows = self.float8_room(weight.padded())?.packed(gemm, weight);
                 self.pack(Source::Rows(*x), &rows)?;
                 rows
             }
         };
-        self.multiply_codes(product, weight, &rows, (&algorithm, Scaling::Bare))?;
+        self.multiply_codes(gemm, weight, &rows, (&algorithm, Scaling::Bare))?;
         Ok(rows.lacking(weight))
     }
 
     /// What was chosen for the shape, or what the library suggests where the type of results made a difference.
     fn packed_algorithm(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &Float8Weight,
     ) -> Result<Algorithm, DeviceError> {
-        let shape = Shape::of(product);
+        let shape = Shape::of(gemm);
         if let Some(choice) = locked(&self.float8().chosen).get(&(shape, weight.kind()))
-            && let Way::Rounded(algorithm) = choice.way
+            && let Candidate::Rounded(algorithm) = choice.candidate
         {
             return Ok(algorithm);
         }
-        let suggested = self.code_candidates(product, weight, (1, Scaling::Whole))?;
+        let suggested = self.code_candidates(gemm, weight, (1, Scaling::Whole))?;
         suggested.first().copied().ok_or_else(|| shape.impossible())
     }
 
     pub(super) fn multiply_codes(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &Float8Weight,
         rows: &PackedRows,
         (algorithm, scaling): (&Algorithm, Scaling),
@@ -336,7 +339,7 @@ impl Products {
         let scaled = scaled.expect("there are algorithms only with the library's scales");
         let codes = weight.codes.address() as u64;
         self.blas
-            .enqueue(product, codes, Factors::Scaled(&scaled), algorithm)
+            .enqueue(gemm, codes, Factors::Scaled(&scaled), algorithm)
     }
 }
 

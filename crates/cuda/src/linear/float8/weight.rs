@@ -4,10 +4,10 @@ use ops::{DeviceError, Float8Rows};
 use tensor::Buffer;
 
 use super::SEGMENT;
-use crate::tensor_map::{Boxes, TensorMap};
+use crate::tensor_map::{TensorMap, TiledMatrix};
 
 /// Outputs of a box that the copy engine brings.
-const BOX: u32 = 64;
+const TILE_OUTPUTS: u32 = 64;
 
 /// A matrix of eight-bit floats.
 pub(crate) struct Float8Weight {
@@ -121,11 +121,11 @@ impl Float8Weight {
     ) -> Result<Self, DeviceError> {
         let row = padded(inputs) as u64;
         // The copy engine's map is one of pairs of codes.
-        let map = TensorMap::new(&Boxes {
+        let map = TensorMap::new(&TiledMatrix {
             address: codes.address() as u64,
             sizes: &[row / 2, outputs as u64],
             strides: &[row],
-            shape: &[TensorMap::SLICE, BOX],
+            shape: &[TensorMap::SLICE, TILE_OUTPUTS],
         })?;
         Ok(Self {
             outputs,
@@ -141,11 +141,11 @@ impl Float8Weight {
     /// The codes of gates and their factors, eight rows of each in turn.
     pub(super) fn gated_map(&self) -> Result<TensorMap, DeviceError> {
         let (row, outputs) = (padded(self.inputs) as u64, self.outputs as u64);
-        TensorMap::new(&Boxes {
+        TensorMap::new(&TiledMatrix {
             address: self.codes.address() as u64,
             sizes: &[row / 2, 8, 2, outputs / 16],
             strides: &[row, outputs / 2 * row, 8 * row],
-            shape: &[TensorMap::SLICE, 8, 2, BOX / 16],
+            shape: &[TensorMap::SLICE, 8, 2, TILE_OUTPUTS / 16],
         })
     }
 

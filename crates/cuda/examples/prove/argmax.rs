@@ -95,7 +95,7 @@ pub(crate) fn heads(device: &CudaDevice) -> bool {
             let us = time(device, 8, |_| head.draw(device, &weight));
             let floor = folded as f64 / MEMORY;
             println!(
-                "{tokens}×{inputs}, {rows:2} rows: {us:6.1} µs, {floor:6.1} to read it folded"
+                "{tokens}×{inputs}, {rows:2} rows: {us:6.1} µs, {floor:6.1} to read it as bf12"
             );
         }
     }
@@ -121,6 +121,6 @@ pub(crate) fn small(device: &CudaDevice) -> bool {
     let found = head.out.read(device);
     let pairs = expected(&numbers, &rows).into_iter().zip(found);
     let wrong = pairs.filter(|&(a, b)| a != b as usize).count();
-    println!("the largest of {TOKENS}, folded: {folded}, {wrong} of {ROWS} wrong");
+    println!("argmax of {TOKENS}, bf12: {folded}, {wrong} of {ROWS} wrong");
     folded && wrong == 0
 }

@@ -2,15 +2,15 @@
 
 use ops::{DeviceError, LateNorm};
 
-use super::folded::Folds;
-use super::surroundings::{Ending, Surroundings};
-use super::team::{Team, Teams};
-use super::wide::Wides;
-use super::{DeviceWeight, Product};
+use super::bf12::Bf12Kernels;
+use super::cluster::{Cluster, ClusterKernels};
+use super::epilogue::{Epilogue, EpilogueParams};
+use super::wide::WideKernels;
+use super::{DeviceWeight, Gemm};
 use crate::context::Context;
 use crate::launch::{Grid, MOST_ROOM, launch};
 use crate::module::{Function, Modules};
-use crate::tensor_map::{Boxes, TensorMap};
+use crate::tensor_map::{TensorMap, TiledMatrix};
 
 /// What "few rows" are.
 const FEW: usize = 8;
@@ -23,16 +23,16 @@ const THREADS: usize = 320;
 pub(super) struct LinearParams {
     pub(super) weight: TensorMap,
     pub(super) x: TensorMap,
-    pub(super) surroundings: Surroundings,
+    pub(super) epilogue: EpilogueParams,
 }
 
 /// One of our kernels, and how it is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
     Few(Few),
-    Team(Team),
+    Cluster(Cluster),
     /// Reads the folded weight.
-    Folded(Team),
+    Bf12(Cluster),
     /// Knows results and gates alone: it completes no norm and ends no layer.
     Wide,
 }
@@ -80,10 +80,10 @@ struct Matrix {
 }
 
 impl Matrix {
-    /// Boxes of some rows, with all slices of a stage.
+    /// TiledMatrix of some rows, with all slices of a stage.
     fn map(&self, few: Few, rows: usize) -> Result<TensorMap, DeviceError> {
         let (slice, stride) = (TensorMap::SLICE, 2 * self.stride as u64);
-        TensorMap::new(&Boxes {
+        TensorMap::new(&TiledMatrix {
             address: self.address,
             sizes: &[u64::from(slice), self.rows as u64, self.slices()],
             strides: &[stride, 2 * u64::from(slice)],
@@ -95,7 +95,7 @@ impl Matrix {
     fn gated_map(&self, few: Few, rows: usize) -> Result<TensorMap, DeviceError> {
         let (slice, stride) = (TensorMap::SLICE, 2 * self.stride as u64);
         let (all, half) = (self.rows as u64 / 16, self.rows as u64 / 2 * stride);
-        TensorMap::new(&Boxes {
+        TensorMap::new(&TiledMatrix {
             address: self.address,
             sizes: &[u64::from(slice), 8, 2, all, self.slices()],
             strides: &[stride, half, 8 * stride, 2 * u64::from(slice)],
@@ -109,60 +109,64 @@ impl Matrix {
 }
 
 /// The kernels.
-pub(crate) struct Stream {
-    functions: [[Function; GROUPS.len()]; Ending::NAMES.len()],
-    teams: Teams,
-    wides: Wides,
-    folds: Folds,
+pub(crate) struct GemmKernels {
+    functions: [[Function; GROUPS.len()]; Epilogue::NAMES.len()],
+    clusters: ClusterKernels,
+    wide: WideKernels,
+    bf12: Bf12Kernels,
     units: usize,
 }
 
-impl Stream {
+impl GemmKernels {
     pub(crate) fn new(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
         let mut functions = [[modules.find("linear_any")?; _]; _];
-        for (functions, name) in functions.iter_mut().zip(Ending::NAMES) {
+        for (functions, name) in functions.iter_mut().zip(Epilogue::NAMES) {
             for (function, groups) in functions.iter_mut().zip(GROUPS) {
                 *function = modules.find_with_shared(&format!("{name}_few_{groups}"), MOST_ROOM)?;
             }
         }
         Ok(Self {
             functions,
-            teams: Teams::find(modules, units)?,
-            wides: Wides::find(modules, units)?,
-            folds: Folds::find(modules, units)?,
+            clusters: ClusterKernels::find(modules, units)?,
+            wide: WideKernels::find(modules, units)?,
+            bf12: Bf12Kernels::find(modules, units)?,
             units,
         })
     }
 
     /// Ways to compute a product; none where threads cannot take its results by fours.
-    pub(crate) fn variants(&self, product: &Product<'_>) -> Vec<Variant> {
-        let (rows, outputs, inputs) = (product.x.rows(), product.out.cols(), product.x.cols());
-        if !product.results_are_quads() {
+    pub(crate) fn variants(&self, gemm: &Gemm<'_>) -> Vec<Variant> {
+        let (rows, outputs, inputs) = (gemm.x.rows(), gemm.out.cols(), gemm.x.cols());
+        if !gemm.results_are_quads() {
             return Vec::new();
         }
         if rows > FEW || !inputs.is_multiple_of(TensorMap::SLICE as usize) {
-            let teams = self.teams.variants(rows, (outputs, inputs));
-            let wide = self.wides.take(product).then_some(Variant::Wide);
-            return teams.into_iter().map(Variant::Team).chain(wide).collect();
+            let clusters = self.clusters.variants(rows, (outputs, inputs));
+            let wide = self.wide.take(gemm).then_some(Variant::Wide);
+            return clusters
+                .into_iter()
+                .map(Variant::Cluster)
+                .chain(wide)
+                .collect();
         }
         self.variants_for_few(outputs).map(Variant::Few).collect()
     }
 
     /// The way for a product that is short.
-    pub(super) fn short(&self, product: &Product<'_>) -> Option<Variant> {
-        let shape = (product.out.cols(), product.x.cols());
-        let team = self.teams.short(product.x.rows(), shape);
-        team.map(Variant::Team)
+    pub(super) fn short(&self, gemm: &Gemm<'_>) -> Option<Variant> {
+        let shape = (gemm.out.cols(), gemm.x.cols());
+        let cluster = self.clusters.short(gemm.x.rows(), shape);
+        cluster.map(Variant::Cluster)
     }
 
     /// Those that read the weight folded.
-    pub(super) fn folded_variants(&self, product: &Product<'_>) -> Vec<Variant> {
-        let teams = self.folds.variants(product);
-        teams.into_iter().map(Variant::Folded).collect()
+    pub(super) fn bf12_variants(&self, gemm: &Gemm<'_>) -> Vec<Variant> {
+        let clusters = self.bf12.variants(gemm);
+        clusters.into_iter().map(Variant::Bf12).collect()
     }
 
-    pub(super) fn folds(&self) -> &Folds {
-        &self.folds
+    pub(super) fn bf12(&self) -> &Bf12Kernels {
+        &self.bf12
     }
 
     /// The fewest groups of outputs for the multiprocessor that has most, at once or one after the other.
@@ -184,18 +188,18 @@ impl Stream {
         &self,
         context: &Context,
         variant: Variant,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &DeviceWeight,
-        how: (Option<LateNorm<'_>>, &Ending<'_>),
+        how: (Option<LateNorm<'_>>, &Epilogue<'_>),
     ) -> Result<(), DeviceError> {
         match variant {
-            Variant::Few(few) => self.run_few(context, few, product, weight, how),
-            Variant::Team(team) => self.teams.run(context, team, product, weight, how),
-            Variant::Folded(team) => {
-                let folded = weight.folded_buffer();
-                self.folds.run(context, team, product, folded, how)
+            Variant::Few(few) => self.run_few(context, few, gemm, weight, how),
+            Variant::Cluster(cluster) => self.clusters.run(context, cluster, gemm, weight, how),
+            Variant::Bf12(cluster) => {
+                let bf12 = weight.bf12_buffer();
+                self.bf12.run(context, cluster, gemm, bf12, how)
             }
-            Variant::Wide => self.wides.run(context, product, weight, how.1),
+            Variant::Wide => self.wide.run(context, gemm, weight, how.1),
         }
     }
 
@@ -203,19 +207,19 @@ impl Stream {
         &self,
         context: &Context,
         few: Few,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &DeviceWeight,
-        (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
+        (norm, epilogue): (Option<LateNorm<'_>>, &Epilogue<'_>),
     ) -> Result<(), DeviceError> {
-        let x = &product.x;
-        let outputs = ending.outputs(product);
+        let x = &gemm.x;
+        let outputs = epilogue.outputs(gemm);
         let matrix = Matrix {
             address: weight.buffer.address() as u64,
             rows: outputs,
             stride: x.cols(),
             cols: x.cols(),
         };
-        let map = if ending.is_gated() {
+        let map = if epilogue.is_gated() {
             matrix.gated_map(few, few.outputs())?
         } else {
             matrix.map(few, few.outputs())?
@@ -230,14 +234,14 @@ impl Stream {
         let params = LinearParams {
             weight: map,
             x: inputs.map(few, FEW)?,
-            surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
+            epilogue: EpilogueParams::new(gemm, (outputs, stages), norm, epilogue),
         };
         let grid = Grid {
             blocks: (few.blocks, 1, 1),
             threads: THREADS,
             shared: MOST_ROOM,
         };
-        let function = self.functions[ending.number()][few.number()];
+        let function = self.functions[epilogue.number()][few.number()];
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(context, function, grid, &params) }
     }

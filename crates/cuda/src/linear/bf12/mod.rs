@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use ops::{DeviceError, LateNorm};
 use tensor::Buffer;
 
-use super::surroundings::{Ending, Surroundings};
-use super::team::{Shapes, Team};
-use super::{DeviceWeight, Product, Products, Variant};
+use super::cluster::{Cluster, Shapes};
+use super::epilogue::{Epilogue, EpilogueParams};
+use super::{DeviceWeight, Gemm, Gemms, Variant};
 use crate::context::Context;
 use crate::launch::{Grid, WHOLE_ROOM, launch};
 use crate::memory::{allocate, read};
@@ -20,9 +20,9 @@ use crate::tensor_map::TensorMap;
 pub(crate) const UNIT_ROWS: usize = 8;
 pub(crate) const UNIT_INPUTS: usize = 128;
 pub(crate) const UNIT_BYTES: usize = 1536;
-pub(crate) const HEAD_BYTES: usize = 40;
-const STRAY_BYTES: usize = 8;
-const MOST_STRAYS: usize = 16;
+pub(crate) const HEADER_BYTES: usize = 40;
+const OUTLIER_BYTES: usize = 8;
+const MAX_OUTLIERS: usize = 16;
 /// Outputs come in pairs of units, gates and their factors apart; columns of strays have sixteen bits.
 const OUTPUTS: usize = 4 * UNIT_ROWS;
 const MOST_INPUTS: usize = 1 << 16;
@@ -31,21 +31,18 @@ const UNITS_A_BLOCK: usize = 8;
 /// Rows of x that the compiled shapes take.
 const ROWS: [usize; 4] = [8, 16, 32, 64];
 /// Warpgroups that take turns with the stages of 64 outputs; kernels/linear_bf12.cu has the same number.
-const TURNS_OF_ONE: usize = 2;
+const PING_PONG_OF_ONE: usize = 2;
 /// How names of kernels begin, by ending.
-const NAMES: [&str; Ending::NAMES.len()] = [
-    "linear_bf12",
-    "linear_bf12_gated",
-    "linear_bf12_add_norm",
-];
+const NAMES: [&str; Epilogue::NAMES.len()] =
+    ["linear_bf12", "linear_bf12_gated", "linear_bf12_add_norm"];
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct FoldParams {
+struct EncodeParams {
     weight: u64,
     units: u64,
-    heads: u64,
-    strays: u64,
+    headers: u64,
+    outliers: u64,
     counts: u64,
     rows: u32,
     inputs: u32,
@@ -53,39 +50,39 @@ struct FoldParams {
 
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
-struct FoldedParams {
+struct Bf12Params {
     x: TensorMap,
     weight: u64,
-    heads: u64,
-    strays: u64,
+    headers: u64,
+    outliers: u64,
     units: u64,
     x_rows: u64,
     x_stride: u64,
     full_tiles: u64,
-    surroundings: Surroundings,
+    epilogue: EpilogueParams,
 }
 
-impl FoldedParams {
+impl Bf12Params {
     /// Of a product whose rows come in boxes of so many; all tiles have as many outputs.
     fn new(
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         rows: usize,
-        folded: &Buffer,
-        (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
+        bf12: &Buffer,
+        (norm, epilogue): (Option<LateNorm<'_>>, &Epilogue<'_>),
     ) -> Result<Self, DeviceError> {
-        let (x, outputs) = (&product.x, ending.outputs(product));
+        let (x, outputs) = (&gemm.x, epilogue.outputs(gemm));
         let stages = x.cols().div_ceil(UNIT_INPUTS);
-        let places = Layout::new((outputs, x.cols())).at(folded);
+        let places = Layout::new((outputs, x.cols())).at(bf12);
         Ok(Self {
-            x: product.row_boxes(rows)?,
+            x: gemm.row_tiles(rows)?,
             weight: places.units,
-            heads: places.heads,
-            strays: places.strays,
+            headers: places.headers,
+            outliers: places.outliers,
             units: (outputs / UNIT_ROWS) as u64,
             x_rows: x.address() as u64,
             x_stride: x.stride() as u64,
             full_tiles: 0,
-            surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
+            epilogue: EpilogueParams::new(gemm, (outputs, stages), norm, epilogue),
         })
     }
 }
@@ -106,46 +103,46 @@ impl Layout {
         }
     }
 
-    fn heads(&self) -> usize {
+    fn headers(&self) -> usize {
         self.units * UNIT_BYTES
     }
 
-    fn strays(&self) -> usize {
-        self.heads() + self.units * HEAD_BYTES
+    fn outliers(&self) -> usize {
+        self.headers() + self.units * HEADER_BYTES
     }
 
     fn bytes(&self) -> usize {
-        self.strays() + self.blocks * MOST_STRAYS * STRAY_BYTES
+        self.outliers() + self.blocks * MAX_OUTLIERS * OUTLIER_BYTES
     }
 
-    fn at(&self, folded: &Buffer) -> FoldedPlaces {
-        let address = folded.address() as u64;
-        FoldedPlaces {
+    fn at(&self, bf12: &Buffer) -> Bf12Addresses {
+        let address = bf12.address() as u64;
+        Bf12Addresses {
             units: address,
-            heads: address + self.heads() as u64,
-            strays: address + self.strays() as u64,
+            headers: address + self.headers() as u64,
+            outliers: address + self.outliers() as u64,
         }
     }
 }
 
 /// Where all units of a folded weight lie, segment of inputs by segment, their heads, and strays.
 #[derive(Clone, Copy)]
-pub(crate) struct FoldedPlaces {
+pub(crate) struct Bf12Addresses {
     pub(crate) units: u64,
-    pub(crate) heads: u64,
-    pub(crate) strays: u64,
+    pub(crate) headers: u64,
+    pub(crate) outliers: u64,
 }
 
 impl DeviceWeight {
     /// None where the weight, `[outputs, inputs]`, is not folded.
-    pub(crate) fn folded_places(&self, shape: (usize, usize)) -> Option<FoldedPlaces> {
-        let folded = self.folded.get()?;
-        Some(Layout::new(shape).at(folded))
+    pub(crate) fn bf12_addresses(&self, shape: (usize, usize)) -> Option<Bf12Addresses> {
+        let bf12 = self.bf12.get()?;
+        Some(Layout::new(shape).at(bf12))
     }
 }
 
 /// Bytes of a folded weight, `[outputs, inputs]`; zero where the shape is not for units.
-pub(crate) fn folded_bytes((outputs, inputs): (usize, usize)) -> usize {
+pub(crate) fn bf12_bytes((outputs, inputs): (usize, usize)) -> usize {
     let fits = outputs.is_multiple_of(OUTPUTS) && inputs.is_multiple_of(8) && inputs <= MOST_INPUTS;
     if fits {
         Layout::new((outputs, inputs)).bytes()
@@ -162,7 +159,7 @@ const HEAD_THREADS: usize = 512;
 
 /// What products of one shape take instead, where their weight is folded.
 #[derive(Clone, Copy, Default)]
-pub(super) struct FoldedChoice {
+pub(super) struct Bf12Choice {
     /// Of products between small kernels.
     pub(super) alone: Option<Variant>,
     /// Of those that do the work of these.
@@ -170,35 +167,40 @@ pub(super) struct FoldedChoice {
 }
 
 /// The kernels that fold weights and multiply them.
-pub(super) struct Folds {
-    fold: Function,
+pub(super) struct Bf12Kernels {
+    encode: Function,
     shapes: Shapes<{ ROWS.len() }>,
     /// Of which only the largest results count, by rows.
-    heads: [Function; ROWS.len()],
+    argmax_heads: [Function; ROWS.len()],
     units: usize,
 }
 
-impl Folds {
+impl Bf12Kernels {
     pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
-        let fold = modules.find("encode_bf12")?;
-        let mut heads = [fold; _];
-        for (head, rows) in heads.iter_mut().zip(ROWS) {
+        let encode = modules.find("encode_bf12")?;
+        let mut argmax_heads = [encode; _];
+        for (head, rows) in argmax_heads.iter_mut().zip(ROWS) {
             let name = format!("linear_bf12_argmax_{rows}");
             *head = modules.find_with_shared(&name, WHOLE_ROOM)?;
         }
         Ok(Self {
-            fold,
-            shapes: Shapes::find((modules, units), NAMES, ROWS, (UNIT_INPUTS, TURNS_OF_ONE))?,
-            heads,
+            encode,
+            shapes: Shapes::find(
+                (modules, units),
+                NAMES,
+                ROWS,
+                (UNIT_INPUTS, PING_PONG_OF_ONE),
+            )?,
+            argmax_heads,
             units,
         })
     }
 
     /// Ways to compute a product.
-    pub(super) fn variants(&self, product: &Product<'_>) -> Vec<Team> {
-        let shape = (product.out.cols(), product.x.cols());
-        if product.results_are_quads() {
-            self.shapes.variants(product.x.rows(), shape)
+    pub(super) fn variants(&self, gemm: &Gemm<'_>) -> Vec<Cluster> {
+        let shape = (gemm.out.cols(), gemm.x.cols());
+        if gemm.results_are_quads() {
+            self.shapes.variants(gemm.x.rows(), shape)
         } else {
             Vec::new()
         }
@@ -208,132 +210,135 @@ impl Folds {
     pub(super) fn run(
         &self,
         context: &Context,
-        team: Team,
-        product: &Product<'_>,
-        folded: &Buffer,
-        (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
+        cluster: Cluster,
+        gemm: &Gemm<'_>,
+        bf12: &Buffer,
+        (norm, epilogue): (Option<LateNorm<'_>>, &Epilogue<'_>),
     ) -> Result<(), DeviceError> {
-        let outputs = ending.outputs(product);
-        let (blocks, full_tiles) = if ending.is_gated() {
-            let tiles = self.shapes.spread(team, outputs);
+        let outputs = epilogue.outputs(gemm);
+        let (blocks, full_tiles) = if epilogue.is_gated() {
+            let tiles = self.shapes.spread(cluster, outputs);
             (tiles.all, tiles.full)
         } else {
-            (team.blocks(outputs), 0)
+            (cluster.blocks(outputs), 0)
         };
-        let params = FoldedParams::new(product, team.rows(), folded, (norm, ending))?;
-        let holds_back = context.begins_with_opening()?;
-        let params = FoldedParams {
+        let params = Bf12Params::new(gemm, cluster.rows(), bf12, (norm, epilogue))?;
+        let delays_dependents = context.begins_with_opening()?;
+        let params = Bf12Params {
             full_tiles: full_tiles as u64,
-            surroundings: params.surroundings.holding_back(holds_back),
+            epilogue: params.epilogue.delaying_dependents(delays_dependents),
             ..params
         };
         // SAFETY: the struct of the kernel; addresses and strides come from checked views, and the weight was folded in this
         // shape.
-        unsafe { self.shapes.launch(context, team, (ending, blocks), &params) }
+        unsafe {
+            self.shapes
+                .launch(context, cluster, (epilogue, blocks), &params)
+        }
     }
 
     /// Enqueues a product of which keys of the largest results alone go to memory; rows of `x` are made of 16-byte pieces.
-    pub(super) fn run_largest(
+    pub(super) fn run_argmax(
         &self,
         context: &Context,
-        product: &Product<'_>,
-        folded: &Buffer,
+        gemm: &Gemm<'_>,
+        bf12: &Buffer,
         norm: Option<LateNorm<'_>>,
         keys: u64,
     ) -> Result<(), DeviceError> {
-        let known = ROWS.iter().position(|&rows| rows >= product.x.rows());
+        let known = ROWS.iter().position(|&rows| rows >= gemm.x.rows());
         let number = known.expect("no more rows than there are kernels for");
-        let params = FoldedParams::new(product, ROWS[number], folded, (norm, &Ending::Results))?;
-        let params = FoldedParams {
-            surroundings: params.surroundings.telling_largest(keys),
+        let params = Bf12Params::new(gemm, ROWS[number], bf12, (norm, &Epilogue::Store))?;
+        let params = Bf12Params {
+            epilogue: params.epilogue.with_argmax_keys(keys),
             ..params
         };
         let grid = Grid {
-            blocks: (product.out.cols().div_ceil(HEAD_TILE).min(self.units), 1, 1),
+            blocks: (gemm.out.cols().div_ceil(HEAD_TILE).min(self.units), 1, 1),
             threads: HEAD_THREADS,
             shared: WHOLE_ROOM,
         };
         // SAFETY: as above; there is a key for each row.
-        unsafe { launch(context, self.heads[number], grid, &params) }
+        unsafe { launch(context, self.argmax_heads[number], grid, &params) }
     }
 }
 
-impl Products {
+impl Gemms {
     /// Keeps the weight, `[outputs, inputs]`, folded as well, and decides where products with up to `most_rows` rows read it so.
     /// Tells how many bytes that takes: none where the shape is not for units, or some rows have too many strays.
-    pub(crate) fn fold(
+    pub(crate) fn encode_bf12(
         &self,
         weight: &DeviceWeight,
         shape: (usize, usize),
         most_rows: usize,
     ) -> Result<usize, DeviceError> {
-        if !weight.streams || folded_bytes(shape) == 0 || weight.folded.get().is_some() {
+        if !weight.aligned || bf12_bytes(shape) == 0 || weight.bf12.get().is_some() {
             return Ok(0);
         }
-        let Some(folded) = self.fold_buffer(&weight.buffer, shape)? else {
+        let Some(bf12) = self.encode_bf12_buffer(&weight.buffer, shape)? else {
             let (outputs, inputs) = shape;
             tracing::info!(
-                "a weight [{outputs}, {inputs}] is not folded: it has too many strays; steps of one and two rows read all weights as they came"
+                "a weight [{outputs}, {inputs}] is not bf12: it has too many outliers; steps of one and two rows read all weights as they came"
             );
-            self.refused_fold.store(true, Ordering::Relaxed);
+            self.refused_bf12.store(true, Ordering::Relaxed);
             return Ok(0);
         };
-        let bytes = folded.bytes();
+        let bytes = bf12.bytes();
         // Nobody else folds it: weights are loaded one after the other.
-        let _ = weight.folded.set(folded);
-        self.choose_folded(weight, shape, most_rows)?;
+        let _ = weight.bf12.set(bf12);
+        self.choose_bf12(weight, shape, most_rows)?;
         Ok(bytes)
     }
 
     /// True when chains are to read folded weights: one that is not would cut them at both of its ends, which takes longer than
     /// folding saves.
-    pub(crate) fn chains_read_folded(&self) -> bool {
-        !self.refused_fold.load(Ordering::Relaxed)
+    pub(crate) fn megakernel_reads_bf12(&self) -> bool {
+        !self.refused_bf12.load(Ordering::Relaxed)
     }
 
-    fn fold_buffer(
+    fn encode_bf12_buffer(
         &self,
         weight: &Buffer,
         (outputs, inputs): (usize, usize),
     ) -> Result<Option<Buffer>, DeviceError> {
         let layout = Layout::new((outputs, inputs));
-        let room = |bytes| allocate(&self.context, bytes, "folded weights");
-        let (folded, counts) = (
+        let room = |bytes| allocate(&self.context, bytes, "bf12 weights");
+        let (bf12, counts) = (
             room(layout.bytes())?,
             room(size_of::<u32>() * layout.blocks)?,
         );
-        let places = layout.at(&folded);
-        let params = FoldParams {
+        let places = layout.at(&bf12);
+        let params = EncodeParams {
             weight: weight.address() as u64,
             units: places.units,
-            heads: places.heads,
-            strays: places.strays,
+            headers: places.headers,
+            outliers: places.outliers,
             counts: counts.address() as u64,
             rows: outputs as u32,
             inputs: inputs as u32,
         };
         let grid = Grid::line(layout.units.div_ceil(UNITS_A_BLOCK), 32 * UNITS_A_BLOCK);
         // SAFETY: the struct of the kernel; the weight has so many rows, and there is room for its units and their strays.
-        unsafe { launch(&self.context, self.stream().folds().fold, grid, &params) }?;
-        let counts = read(&self.context, &counts, "folding weights")?;
+        unsafe { launch(&self.context, self.own().bf12().encode, grid, &params) }?;
+        let counts = read(&self.context, &counts, "encoding bf12 weights")?;
         let mut counts = counts
             .as_chunks()
             .0
             .iter()
             .map(|&count| u32::from_ne_bytes(count));
-        let fits = counts.all(|count| count as usize <= MOST_STRAYS);
-        Ok(fits.then_some(folded))
+        let fits = counts.all(|count| count as usize <= MAX_OUTLIERS);
+        Ok(fits.then_some(bf12))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::folded_bytes;
+    use super::bf12_bytes;
 
     #[test]
     fn a_folded_weight_takes_little_more_than_twelve_bits() {
         let bits =
-            |shape: (usize, usize)| 8.0 * folded_bytes(shape) as f64 / (shape.0 * shape.1) as f64;
+            |shape: (usize, usize)| 8.0 * bf12_bytes(shape) as f64 / (shape.0 * shape.1) as f64;
         assert!((12.3..12.45).contains(&bits((17920, 1536))));
         assert!((12.3..12.35).contains(&bits((4096, 12288))));
         // The last segment of inputs is padded.
@@ -343,7 +348,7 @@ mod tests {
     #[test]
     fn shapes_that_units_do_not_fill_are_not_folded() {
         for shape in [(48, 128), (8, 128), (64, 100), (64, 70_000)] {
-            assert_eq!(folded_bytes(shape), 0, "{shape:?}");
+            assert_eq!(bf12_bytes(shape), 0, "{shape:?}");
         }
     }
 }

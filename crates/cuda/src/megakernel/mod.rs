@@ -3,8 +3,8 @@
 //! While a graph is captured, ops that follow each other become one chain; otherwise each is a chain of its own, so that
 //! a replayed graph has the same bits as its ops one by one.
 
-mod link;
 mod recording;
+mod stage;
 mod variety;
 mod weight;
 
@@ -15,17 +15,17 @@ use tensor::{Buffer, DType};
 
 use crate::context::Context;
 use crate::launch::attend::FreshParams;
-use crate::launch::{Grid, WHOLE_ROOM, are_pieces, launch};
-use crate::linear::{Ending, Product};
+use crate::launch::{Grid, WHOLE_ROOM, are_aligned, launch};
+use crate::linear::{Epilogue, Gemm};
 use crate::memory::allocate;
 use crate::module::Modules;
 
-use link::{HEAD, MOST_HEADS, MOST_TOLD, PARTS, Parts, rows_room, run};
+use stage::{HEAD, MAX_SENT, MOST_HEADS, PARTS, Parts, rows_room, run};
 use variety::{Varieties, Variety};
-use weight::LinkWeight;
+use weight::StageWeight;
 
-pub(crate) use link::Link;
 pub(crate) use recording::Recording;
+pub(crate) use stage::Stage;
 
 /// The most rows of a chain.
 pub(crate) const MOST_ROWS: usize = 2;
@@ -37,13 +37,13 @@ const MOST_ROWS_ROOM: usize = 100 << 10;
 /// Parts of all sequences; no more key heads than parts.
 const ALL_PARTS: usize = MOST_ROWS * PARTS;
 /// Links whose mail is kept at a time.
-const MAILS: usize = 3;
+const MESSAGE_BUFFERS: usize = 3;
 /// Bytes of a word of mail.
 const WORD: usize = 8;
 /// The kernel's shared memory: bytes of a stage, the most stages, and what else it needs.
-const STAGE: usize = 16 << 10;
-const MOST_STAGES: usize = 16;
-const REST: usize = 9216;
+const TILE_BYTES: usize = 16 << 10;
+const MAX_TILES: usize = 16;
+const REST_BYTES: usize = 9216;
 const THREADS: usize = 384;
 /// Positions that one copy must bring at least, for the sake of swizzling.
 const FEWEST_AT_ONCE: usize = 8;
@@ -51,19 +51,19 @@ const FEWEST_AT_ONCE: usize = 8;
 /// `MegakernelParams` of the kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
-struct ChainParams {
-    links: u64,
+struct MegakernelParams {
+    stages: u64,
     progress: u64,
     results: u64,
     squares: u64,
     count: u32,
     ring: u32,
     x_room: u32,
-    only: Link,
+    only: Stage,
 }
 
 /// The kernel and what its blocks share.
-pub(crate) struct Chain {
+pub(crate) struct Megakernel {
     kernels: Varieties,
     progress: Buffer,
     results: Buffer,
@@ -72,18 +72,18 @@ pub(crate) struct Chain {
     blocks: usize,
 }
 
-impl Chain {
+impl Megakernel {
     pub(crate) fn new(
         context: &Arc<Context>,
         modules: &Modules,
         units: usize,
     ) -> Result<Self, DeviceError> {
-        let room = |bytes| allocate(context, bytes, "chains of ops");
+        let room = |bytes| allocate(context, bytes, "the decode megakernel");
         Ok(Self {
             kernels: Varieties::new(modules)?,
             progress: room(8)?,
-            results: room(MAILS * MOST_ROWS * MOST_TOLD / 2 * WORD)?,
-            squares: room(MAILS * MOST_ROWS * MOST_TOLD / LateNorm::PART * WORD)?,
+            results: room(MESSAGE_BUFFERS * MOST_ROWS * MAX_SENT / 2 * WORD)?,
+            squares: room(MESSAGE_BUFFERS * MOST_ROWS * MAX_SENT / LateNorm::PART * WORD)?,
             parts: room(ALL_PARTS * MOST_HEADS * (HEAD + 2) * WORD)?,
             blocks: units.min(MOST_BLOCKS),
         })
@@ -93,21 +93,21 @@ impl Chain {
     pub(crate) fn takes(rows: usize, weight: &Weight) -> bool {
         (1..=MOST_ROWS).contains(&rows)
             && weight.rows() <= MOST_OUTPUTS
-            && LinkWeight::of(weight, false)
-                .is_some_and(|link| rows_room(rows, weight.cols(), link.stage()) <= MOST_ROWS_ROOM)
+            && StageWeight::of(weight, false)
+                .is_some_and(|stage| rows_room(rows, weight.cols(), stage.tile()) <= MOST_ROWS_ROOM)
     }
 
     /// Enqueues a product that the chain [takes](Self::takes), or keeps it for the graph that is being captured. Rows of x
     /// are made of 16-byte pieces; gates come in groups of eight. The weight is read `folded` where it is.
-    pub(crate) fn product(
+    pub(crate) fn gemm(
         &self,
         context: &Context,
-        product: &Product<'_>,
-        (weight, folded): (&Weight, bool),
-        (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
+        gemm: &Gemm<'_>,
+        (weight, bf12): (&Weight, bool),
+        (norm, epilogue): (Option<LateNorm<'_>>, &Epilogue<'_>),
     ) -> Result<(), DeviceError> {
-        let weight = LinkWeight::of(weight, folded).expect("the chain takes it");
-        self.add(context, &Link::product(product, &weight, norm, ending)?)
+        let weight = StageWeight::of(weight, bf12).expect("the megakernel takes it");
+        self.add(context, &Stage::gemm(gemm, &weight, norm, epilogue)?)
     }
 
     /// The same of attention; false when it cannot be a link.
@@ -124,18 +124,18 @@ impl Chain {
             sums,
             scales: sums + (ALL_PARTS * MOST_HEADS * HEAD * WORD) as u64,
         };
-        self.add(context, &Link::attend(op, fresh, parts)?)?;
+        self.add(context, &Stage::attend(op, fresh, parts)?)?;
         Ok(true)
     }
 
-    fn add(&self, context: &Context, link: &Link) -> Result<(), DeviceError> {
-        if !context.recording().goes_on_with(link) {
+    fn add(&self, context: &Context, stage: &Stage) -> Result<(), DeviceError> {
+        if !context.recording().continues_with(stage) {
             context.flush()?;
         }
-        if context.recording().keep(link) {
+        if context.recording().keep(stage) {
             return Ok(());
         }
-        self.launch(context, 0, std::slice::from_ref(link))
+        self.launch(context, 0, std::slice::from_ref(stage))
     }
 
     /// Enqueues links that are in device memory at `address`, or one that is not.
@@ -143,28 +143,28 @@ impl Chain {
         &self,
         context: &Context,
         address: u64,
-        links: &[Link],
+        stages: &[Stage],
     ) -> Result<(), DeviceError> {
-        let room = links.iter().map(Link::room).max().unwrap_or(0);
+        let room = stages.iter().map(Stage::room).max().unwrap_or(0);
         // Stages are made for the copy engine's swizzling.
         let room = room.next_multiple_of(1024);
-        let ring = ((WHOLE_ROOM - REST - room) / STAGE).min(MOST_STAGES);
-        let params = ChainParams {
-            links: address,
+        let ring = ((WHOLE_ROOM - REST_BYTES - room) / TILE_BYTES).min(MAX_TILES);
+        let params = MegakernelParams {
+            stages: address,
             progress: self.progress.address() as u64,
             results: self.results.address() as u64,
             squares: self.squares.address() as u64,
-            count: links.len() as u32,
+            count: stages.len() as u32,
             ring: ring as u32,
             x_room: room as u32,
-            only: links[0],
+            only: stages[0],
         };
         let grid = Grid {
             blocks: (self.blocks, 1, 1),
             threads: THREADS,
             shared: WHOLE_ROOM,
         };
-        let variety = Variety::of(links).expect("links of a chain agree");
+        let variety = Variety::of(stages).expect("stages of a megakernel agree");
         let function = self.kernels.of(variety);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
         unsafe { launch(context, function, grid, &params) }
@@ -174,7 +174,7 @@ impl Chain {
 fn attends(op: &RopeAttend<'_>) -> bool {
     let (rope, batch) = (&op.rope, &op.batch);
     let heads = rope.heads;
-    let pieces = [
+    let matrices = [
         (rope.query.address() as u64, rope.query.stride()),
         (rope.cache.keys().address() as u64, 8),
         (rope.cache.values().address() as u64, 8),
@@ -190,7 +190,7 @@ fn attends(op: &RopeAttend<'_>) -> bool {
         && op.window.is_none()
         && op.soft_cap.is_none()
         && op.sinks.is_none()
-        && are_pieces(8, &pieces)
+        && are_aligned(8, &matrices)
 }
 
 #[cfg(test)]
@@ -202,8 +202,8 @@ mod tests {
         // `kInFlight` and `kHeld` of the kernel.
         let at_once = 4;
         let room = MOST_ROWS_ROOM.next_multiple_of(1024);
-        let ring = (WHOLE_ROOM - REST - room) / STAGE;
-        assert!(ring >= at_once, "{ring} stages");
+        let ring = (WHOLE_ROOM - REST_BYTES - room) / TILE_BYTES;
+        assert!(ring >= at_once, "{ring} tiles");
     }
 
     #[test]
@@ -233,18 +233,14 @@ mod tests {
 
     #[test]
     fn rows_are_padded_to_whole_stages() {
-        for (rows, inputs, stage, expected) in [
+        for (rows, inputs, tile, expected) in [
             (1, 512, 512, 1040),
             (1, 576, 512, 2064),
             (1, 576, 1024, 2064),
             (2, 4096, 512, 16_416),
             (2, 4224, 1024, 20_512),
         ] {
-            assert_eq!(
-                rows_room(rows, inputs, stage),
-                expected,
-                "{rows} × {inputs}"
-            );
+            assert_eq!(rows_room(rows, inputs, tile), expected, "{rows} × {inputs}");
         }
     }
 }

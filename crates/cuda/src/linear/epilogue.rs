@@ -3,57 +3,58 @@
 use ops::LateNorm;
 use tensor::{DType, View, ViewMut};
 
-use super::Product;
+use super::Gemm;
 
 /// What becomes of a product.
-pub(crate) enum Ending<'a> {
+pub(crate) enum Epilogue<'a> {
     /// It is written.
-    Results,
+    Store,
     /// Gates and their factors, eight of each in turn, become half as many results.
     Gated { gelu: bool },
     /// It is added to the residual, and the sum goes on to a norm.
-    Onward(Onward<'a>),
+    AddNorm(AddNorm<'a>),
 }
 
 /// The end of a layer; the product's own destination takes the sum times the norm's weight.
-pub(crate) struct Onward<'a> {
+pub(crate) struct AddNorm<'a> {
     pub(crate) residual: ViewMut<'a>,
     pub(crate) norm: View<'a>,
     pub(crate) squares: ViewMut<'a>,
 }
 
-impl Ending<'_> {
+impl Epilogue<'_> {
     /// How names of kernels begin, by ending.
-    pub(super) const NAMES: [&'static str; 3] = ["linear_stream", "linear_gated", "linear_add_norm"];
+    pub(super) const NAMES: [&'static str; 3] =
+        ["linear_stream", "linear_gated", "linear_add_norm"];
 
     pub(crate) fn is_gated(&self) -> bool {
         matches!(self, Self::Gated { .. })
     }
 
     /// Outputs of the weight: twice the results where half of them are gates.
-    pub(crate) fn outputs(&self, product: &Product<'_>) -> usize {
-        product.out.cols() * if self.is_gated() { 2 } else { 1 }
+    pub(crate) fn outputs(&self, gemm: &Gemm<'_>) -> usize {
+        gemm.out.cols() * if self.is_gated() { 2 } else { 1 }
     }
 
     /// Its place among the kernels.
     pub(crate) fn number(&self) -> usize {
         match self {
-            Self::Results => 0,
+            Self::Store => 0,
             Self::Gated { .. } => 1,
-            Self::Onward(_) => 2,
+            Self::AddNorm(_) => 2,
         }
     }
 }
 
 /// Results of an op, as the next one may read them.
-pub(crate) struct Told {
+pub(crate) struct StageOutput {
     pub(crate) address: u64,
     pub(crate) stride: u32,
     pub(crate) results: usize,
     pub(crate) rows: usize,
 }
 
-impl Told {
+impl StageOutput {
     /// True when they are this matrix: address, stride, columns, rows.
     pub(crate) fn is(&self, (address, stride, cols, rows): (u64, u32, usize, usize)) -> bool {
         (self.address, self.results, self.rows) == (address, cols, rows)
@@ -64,7 +65,7 @@ impl Told {
 /// `EpilogueParams` of the kernels.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Surroundings {
+pub(crate) struct EpilogueParams {
     out: u64,
     bias: u64,
     squares: u64,
@@ -82,69 +83,69 @@ pub(crate) struct Surroundings {
     next_parts: u32,
     width: f32,
     eps: f32,
-    holds_back: u32,
+    delays_dependents: u32,
 }
 
-impl Surroundings {
+impl EpilogueParams {
     /// Those of a product with a weight of so many outputs, in so many stages.
     pub(crate) fn new(
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         (outputs, stages): (usize, usize),
         norm: Option<LateNorm<'_>>,
-        ending: &Ending<'_>,
+        epilogue: &Epilogue<'_>,
     ) -> Self {
         let mut all = Self {
-            out: product.out.address() as u64,
-            bias: product.bias_address(),
+            out: gemm.out.address() as u64,
+            bias: gemm.bias_address(),
             squares: 0,
             residual: 0,
             norm: 0,
             next_squares: 0,
-            out_stride: product.out.stride() as u32,
+            out_stride: gemm.out.stride() as u32,
             residual_stride: 0,
-            rows: product.x.rows() as u32,
+            rows: gemm.x.rows() as u32,
             outputs: outputs as u32,
             stages: stages as u32,
-            wide: u32::from(product.out.dtype() == DType::F32),
-            gelu: u32::from(matches!(ending, Ending::Gated { gelu: true })),
+            wide: u32::from(gemm.out.dtype() == DType::F32),
+            gelu: u32::from(matches!(epilogue, Epilogue::Gated { gelu: true })),
             parts: 0,
             next_parts: 0,
             width: 0.0,
             eps: 0.0,
-            holds_back: 0,
+            delays_dependents: 0,
         };
         if let Some(norm) = norm {
             all.squares = norm.squares.address() as u64;
             all.parts = norm.squares.stride() as u32;
             (all.width, all.eps) = (norm.width as f32, norm.eps);
         }
-        if let Ending::Onward(onward) = ending {
-            all.residual = onward.residual.address() as u64;
-            all.residual_stride = onward.residual.stride() as u32;
-            all.norm = onward.norm.address() as u64;
-            all.next_squares = onward.squares.address() as u64;
-            all.next_parts = onward.squares.stride() as u32;
+        if let Epilogue::AddNorm(add_norm) = epilogue {
+            all.residual = add_norm.residual.address() as u64;
+            all.residual_stride = add_norm.residual.stride() as u32;
+            all.norm = add_norm.norm.address() as u64;
+            all.next_squares = add_norm.squares.address() as u64;
+            all.next_parts = add_norm.squares.stride() as u32;
         }
         all
     }
 
     /// The same where keys of the largest results go to this address, one a row, and no results anywhere.
-    pub(crate) fn telling_largest(self, keys: u64) -> Self {
+    pub(crate) fn with_argmax_keys(self, keys: u64) -> Self {
         Self { out: keys, ..self }
     }
 
     /// The same where the kernel behind may not begin before the one before has ended.
-    pub(crate) fn holding_back(self, holds_back: bool) -> Self {
+    pub(crate) fn delaying_dependents(self, delays_dependents: bool) -> Self {
         Self {
-            holds_back: u32::from(holds_back),
+            delays_dependents: u32::from(delays_dependents),
             ..self
         }
     }
 
     /// Its results as a matrix; none where they are not of the type of activations.
-    pub(crate) fn told(&self, gated: bool) -> Option<Told> {
+    pub(crate) fn output(&self, gated: bool) -> Option<StageOutput> {
         let results = self.outputs as usize / if gated { 2 } else { 1 };
-        (self.wide == 0).then_some(Told {
+        (self.wide == 0).then_some(StageOutput {
             address: self.out,
             stride: self.out_stride,
             results,
@@ -169,11 +170,11 @@ impl Surroundings {
 
 #[cfg(test)]
 mod tests {
-    use super::Told;
+    use super::StageOutput;
 
     #[test]
     fn results_are_read_by_mail_only_where_they_are_the_whole_matrix() {
-        let told = |rows| Told {
+        let output = |rows| StageOutput {
             address: 64,
             stride: 32,
             results: 16,
@@ -187,7 +188,7 @@ mod tests {
             (2, (64, 32, 8, 2), false),
             (2, (64, 32, 16, 1), false),
         ] {
-            assert_eq!(told(rows).is(matrix), expected, "{matrix:?}");
+            assert_eq!(output(rows).is(matrix), expected, "{matrix:?}");
         }
     }
 }

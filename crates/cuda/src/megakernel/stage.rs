@@ -4,10 +4,10 @@ use ops::{DeviceError, LateNorm, RopeAttend};
 use tensor::View;
 
 use super::variety::{Elements, Variety};
-use super::weight::{GROUP, LinkWeight, stage};
+use super::weight::{GROUP, StageWeight, tile};
 use crate::launch::attend::FreshParams;
-use crate::linear::{Ending, Product, Scales, Surroundings, Told};
-use crate::tensor_map::{Boxes, TensorMap};
+use crate::linear::{Epilogue, EpilogueParams, Gemm, Scales, StageOutput};
+use crate::tensor_map::{TensorMap, TiledMatrix};
 
 /// Between rows of x in shared memory.
 const ROW_GAP: usize = 16;
@@ -17,18 +17,18 @@ pub(super) const MOST_HEADS: usize = 8;
 /// Elements from one head to the next of those that warps have found.
 const HEAD_STRIDE: usize = HEAD + 4;
 /// Positions of a stage.
-const TILE: usize = 32;
+const TILE_POSITIONS: usize = 32;
 /// Parts of all sequences for all key heads, at most; no fewer than one a sequence and head.
 pub(super) const PARTS: usize = 128;
 /// Results that one link can tell the next.
-pub(super) const MOST_TOLD: usize = 1 << 16;
+pub(super) const MAX_SENT: usize = 1 << 16;
 /// Warps that compute.
 const WARPS: usize = 8;
 
 /// `AttendStage` of the kernel.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct AttendLink {
+struct AttendStage {
     fresh: FreshParams,
     query: u64,
     keys: u64,
@@ -56,45 +56,45 @@ struct AttendLink {
 /// `LinearStage` of the kernel.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct LinearLink {
-    surroundings: Surroundings,
+struct LinearStage {
+    epilogue: EpilogueParams,
     scales: Scales,
-    strays: u64,
+    outliers: u64,
 }
 
-impl LinearLink {
+impl LinearStage {
     fn elements(&self) -> Elements {
-        if self.strays != 0 {
-            Elements::Folded
+        if self.outliers != 0 {
+            Elements::Bf12
         } else if self.scales.are_none() {
-            Elements::Plain
+            Elements::Bf16
         } else {
-            Elements::Codes
+            Elements::E4m3
         }
     }
 }
 
 const _: () = assert!(
-    size_of::<LinearLink>() == 128 && size_of::<AttendLink>() == 208 && size_of::<Link>() == 512,
-    "as kernels/megakernel/stage.cuh has them"
+    size_of::<LinearStage>() == 128 && size_of::<AttendStage>() == 208 && size_of::<Stage>() == 512,
+    "as kernels/megakernel/tile.cuh has them"
 );
 
 #[derive(Clone, Copy)]
 #[repr(C)]
 union Details {
-    linear: LinearLink,
-    attend: AttendLink,
+    linear: LinearStage,
+    attend: AttendStage,
 }
 
 /// `Stage` of the kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
-pub(crate) struct Link {
+pub(crate) struct Stage {
     /// Of a product, the weight, and of folded ones their heads; of attention, keys and values.
     maps: [TensorMap; 2],
     kind: u32,
     groups: u32,
-    stages: u32,
+    tiles: u32,
     inputs: u32,
     x: u64,
     x_stride: u32,
@@ -113,30 +113,30 @@ pub(super) struct Parts {
     pub(super) scales: u64,
 }
 
-impl Link {
+impl Stage {
     /// The product of one or two rows with a weight.
-    pub(super) fn product(
-        product: &Product<'_>,
-        weight: &LinkWeight,
+    pub(super) fn gemm(
+        gemm: &Gemm<'_>,
+        weight: &StageWeight,
         norm: Option<LateNorm<'_>>,
-        ending: &Ending<'_>,
+        epilogue: &Epilogue<'_>,
     ) -> Result<Self, DeviceError> {
-        let inputs = product.x.cols();
-        let outputs = ending.outputs(product);
-        let stages = inputs.div_ceil(weight.stage());
-        let linear = LinearLink {
-            surroundings: Surroundings::new(product, (outputs, stages), norm, ending),
+        let inputs = gemm.x.cols();
+        let outputs = epilogue.outputs(gemm);
+        let tiles = inputs.div_ceil(weight.tile());
+        let linear = LinearStage {
+            epilogue: EpilogueParams::new(gemm, (outputs, tiles), norm, epilogue),
             scales: weight.scales(),
-            strays: weight.strays(),
+            outliers: weight.outliers(),
         };
         Ok(Self {
-            maps: weight.maps(outputs, ending.is_gated())?,
-            kind: ending.number() as u32,
+            maps: weight.maps(outputs, epilogue.is_gated())?,
+            kind: epilogue.number() as u32,
             groups: outputs.div_ceil(GROUP) as u32,
-            stages: stages as u32,
+            tiles: tiles as u32,
             inputs: inputs as u32,
-            x: product.x.address() as u64,
-            x_stride: product.x.stride() as u32,
+            x: gemm.x.address() as u64,
+            x_stride: gemm.x.stride() as u32,
             details: Details { linear },
         })
     }
@@ -148,7 +148,7 @@ impl Link {
         parts: Parts,
     ) -> Result<Self, DeviceError> {
         let (rope, batch) = (&op.rope, &op.batch);
-        let attend = AttendLink {
+        let attend = AttendStage {
             fresh,
             query: rope.query.address() as u64,
             keys: rope.cache.keys().address() as u64,
@@ -179,7 +179,7 @@ impl Link {
             ],
             kind: ATTEND,
             groups: rope.heads.kv as u32,
-            stages: 0,
+            tiles: 0,
             inputs: 0,
             x: 0,
             x_stride: 0,
@@ -189,16 +189,16 @@ impl Link {
 
     /// True when it reads exactly what `previous` finds, which then tells it.
     pub(super) fn follows(&self, previous: &Self) -> bool {
-        let Some(told) = previous.told() else {
+        let Some(output) = previous.output() else {
             return false;
         };
         let inputs = self.inputs as usize;
         // SAFETY: the kind says which of the two was set.
         unsafe {
             if self.kind != ATTEND {
-                let linear = &self.details.linear.surroundings;
+                let linear = &self.details.linear.epilogue;
                 let squares = (previous.squares(), previous.groups as usize);
-                return told.is((self.x, self.x_stride, inputs, linear.rows()))
+                return output.is((self.x, self.x_stride, inputs, linear.rows()))
                     && (linear.squares().0 == 0 || linear.squares() == squares);
             }
             let attend = &self.details.attend;
@@ -208,7 +208,7 @@ impl Link {
                 || attend.fresh.key_stride == attend.query_stride
                     && attend.fresh.value_stride == attend.query_stride;
             let all = queries + 2 * kv;
-            told.is((attend.query, attend.query_stride, all, attend.rows as usize))
+            output.is((attend.query, attend.query_stride, all, attend.rows as usize))
                 && attend.fresh.key == attend.query + 2 * queries as u64
                 && attend.fresh.value == attend.fresh.key + 2 * kv as u64
                 && one_stride
@@ -216,23 +216,23 @@ impl Link {
     }
 
     /// What it can tell.
-    fn told(&self) -> Option<Told> {
+    fn output(&self) -> Option<StageOutput> {
         // SAFETY: the kind says which of the two was set.
-        let told = unsafe {
+        let output = unsafe {
             if self.kind == ATTEND {
                 let attend = &self.details.attend;
                 let heads = (attend.kv_heads * attend.group) as usize;
-                Told {
+                StageOutput {
                     address: attend.out,
                     stride: attend.out_stride,
                     results: heads * HEAD,
                     rows: attend.rows as usize,
                 }
             } else {
-                self.details.linear.surroundings.told(self.kind == GATED)?
+                self.details.linear.epilogue.output(self.kind == GATED)?
             }
         };
-        (told.results <= MOST_TOLD && told.results.is_multiple_of(2)).then_some(told)
+        (output.results <= MAX_SENT && output.results.is_multiple_of(2)).then_some(output)
     }
 
     /// Where its sums of squares go, if it has any.
@@ -241,7 +241,7 @@ impl Link {
             return 0;
         }
         // SAFETY: the kind says that this one was set.
-        unsafe { self.details.linear.surroundings.next_squares() }
+        unsafe { self.details.linear.epilogue.next_squares() }
     }
 
     /// Shared memory beside the ring that it needs.
@@ -252,8 +252,8 @@ impl Link {
                 attend_room(self.details.attend.group as usize)
             } else {
                 let linear = &self.details.linear;
-                let stage = stage(linear.elements());
-                rows_room(linear.surroundings.rows(), self.inputs as usize, stage)
+                let tile = tile(linear.elements());
+                rows_room(linear.epilogue.rows(), self.inputs as usize, tile)
             }
         }
     }
@@ -283,22 +283,22 @@ fn attend_room(group: usize) -> usize {
 }
 
 /// Room for so many rows of x, where stages have so many inputs.
-pub(super) fn rows_room(rows: usize, inputs: usize, stage: usize) -> usize {
-    rows * (inputs.next_multiple_of(stage) * 2 + ROW_GAP)
+pub(super) fn rows_room(rows: usize, inputs: usize, tile: usize) -> usize {
+    rows * (inputs.next_multiple_of(tile) * 2 + ROW_GAP)
 }
 
 /// Positions that one copy brings: none of them crosses a page.
 pub(super) fn run(page_size: usize) -> usize {
-    1 << page_size.trailing_zeros().min(TILE.ilog2())
+    1 << page_size.trailing_zeros().min(TILE_POSITIONS.ilog2())
 }
 
-/// Boxes of one head of neighbouring positions, in words of two bytes; where it has more than 128 bytes, its halves one after
+/// TiledMatrix of one head of neighbouring positions, in words of two bytes; where it has more than 128 bytes, its halves one after
 /// the other.
 fn cache_map(op: &RopeAttend<'_>, cache: View<'_>) -> Result<TensorMap, DeviceError> {
     let (heads, slice, element) = (op.rope.heads, TensorMap::SLICE, cache.dtype().size());
     let head = (element * HEAD) as u64;
     let slices = head / (2 * u64::from(slice));
-    TensorMap::new(&Boxes {
+    TensorMap::new(&TiledMatrix {
         address: cache.address() as u64,
         sizes: &[
             u64::from(slice),

@@ -3,13 +3,13 @@
 use ops::DeviceError;
 
 use super::super::timing::{Bench, Between};
-use super::{DeviceWeight, FoldedChoice, MOST_ROWS, Product, Products};
-use crate::linear::{Shape, Way, locked};
-use crate::options::ProductChoice;
+use super::{Bf12Choice, DeviceWeight, Gemm, Gemms, MOST_ROWS};
+use crate::linear::{Candidate, Shape, locked};
+use crate::options::GemmChoice;
 
-impl Products {
+impl Gemms {
     /// Times products with a weight that is folded, `[outputs, inputs]`, where that was not done for its shape.
-    pub(super) fn choose_folded(
+    pub(super) fn choose_bf12(
         &self,
         weight: &DeviceWeight,
         shape: (usize, usize),
@@ -20,54 +20,54 @@ impl Products {
             let chosen = locked(&self.chosen);
             chosen
                 .get(shape)
-                .is_some_and(|choice| choice.folded.is_none())
+                .is_some_and(|choice| choice.bf12.is_none())
         });
         if shapes.is_empty() {
             return Ok(());
         }
         let others = self.others(shape.0, shape.1)?;
         for other in &others {
-            if let Some(folded) = self.fold_buffer(&other.buffer, shape)? {
-                let _ = other.folded.set(folded);
+            if let Some(bf12) = self.encode_bf12_buffer(&other.buffer, shape)? {
+                let _ = other.bf12.set(bf12);
             }
         }
         let weights = std::iter::once(weight).chain(&others);
-        let weights = weights.filter(|weight| weight.folded.get().is_some());
-        self.time_shapes(&shapes, weights.collect(), |shape, product, bench| {
-            let folded = self.fastest_folded(shape, product, bench)?;
+        let weights = weights.filter(|weight| weight.bf12.get().is_some());
+        self.time_shapes(&shapes, weights.collect(), |shape, gemm, bench| {
+            let bf12 = self.fastest_bf12(shape, gemm, bench)?;
             if let Some(choice) = locked(&self.chosen).get_mut(&shape) {
-                choice.folded = Some(folded);
+                choice.bf12 = Some(bf12);
             }
             Ok(())
         })
     }
 
-    fn fastest_folded(
+    fn fastest_bf12(
         &self,
         shape: Shape,
-        product: &mut Product<'_>,
+        gemm: &mut Gemm<'_>,
         bench: &Bench<'_, DeviceWeight>,
-    ) -> Result<FoldedChoice, DeviceError> {
+    ) -> Result<Bf12Choice, DeviceError> {
         let Some(others) = locked(&self.chosen).get(&shape).copied() else {
-            return Ok(FoldedChoice::default());
+            return Ok(Bf12Choice::default());
         };
-        let variants = self.stream().folded_variants(product);
-        let ways = variants.into_iter().map(Way::Stream);
-        let Some((fused, way @ Way::Stream(variant))) =
-            self.shortest(product, bench, ways, Between::Nothing)?
+        let variants = self.own().bf12_variants(gemm);
+        let candidates = variants.into_iter().map(Candidate::Own);
+        let Some((fused, candidate @ Candidate::Own(variant))) =
+            self.shortest(gemm, bench, candidates, Between::Nothing)?
         else {
-            return Ok(FoldedChoice::default());
+            return Ok(Bf12Choice::default());
         };
-        let alone = self.time(product, bench, &way, f32::INFINITY, Between::Neighbour)?;
+        let alone = self.time(gemm, bench, &candidate, f32::INFINITY, Between::Neighbour)?;
         let taken = |time: f32, others: f32| {
             let is_taken = match self.choice {
-                ProductChoice::Fastest => time < others,
-                ProductChoice::Own => true,
-                ProductChoice::Library => false,
+                GemmChoice::Fastest => time < others,
+                GemmChoice::Own => true,
+                GemmChoice::Library => false,
             };
             is_taken.then_some(variant)
         };
-        Ok(FoldedChoice {
+        Ok(Bf12Choice {
             alone: taken(alone, others.own.min(others.blas)),
             fused: taken(fused, others.fused.min(others.blas)),
         })

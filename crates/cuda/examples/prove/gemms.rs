@@ -34,7 +34,7 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
             "{name} {outputs}×{inputs}, {copies} weights loaded in {:.2} s",
             began.elapsed().as_secs_f64()
         );
-        for line in device.describe_products(outputs, inputs) {
+        for line in device.describe_gemms(outputs, inputs) {
             println!("    {line}");
         }
         let dtype = if wide { DType::F32 } else { DType::BF16 };
@@ -70,7 +70,7 @@ fn agrees(
     out: &mut Matrix,
     name: &str,
 ) -> bool {
-    linear(device, x.view(), weight, out.view_mut()).expect("a product");
+    linear(device, x.view(), weight, out.view_mut()).expect("a GEMM");
     let together = out.read(device);
     let rows = [0, x.rows / 2, x.rows - 1];
     let worst = rows
@@ -80,7 +80,7 @@ fn agrees(
                 x.view().row_range(row..row + 1),
                 out.view_mut().row_range(0..1),
             );
-            linear(device, one, weight, to).expect("a product");
+            linear(device, one, weight, to).expect("a GEMM");
             let alone = out.read(device);
             distance(
                 &alone[..out.cols],

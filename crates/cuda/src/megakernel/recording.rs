@@ -6,22 +6,22 @@ use ops::DeviceError;
 use tensor::Buffer;
 
 use super::variety::Variety;
-use super::{Chain, Link};
+use super::{Megakernel, Stage};
 use crate::context::Context;
 use crate::memory::{allocate, fill};
 
 /// The most links of one graph; later ones are chains of their own.
-const MOST_LINKS: usize = 2048;
+const MAX_STAGES: usize = 2048;
 
 /// What a context keeps of ops that were not enqueued yet.
 #[derive(Default)]
-pub(crate) struct Recording(Mutex<Option<Links>>);
+pub(crate) struct Recording(Mutex<Option<Pending>>);
 
-struct Links {
-    chain: Arc<Chain>,
+struct Pending {
+    megakernel: Arc<Megakernel>,
     /// Where all links will be when the graph runs.
     buffer: Buffer,
-    all: Vec<Link>,
+    all: Vec<Stage>,
     /// Links of chains that were enqueued.
     enqueued: usize,
 }
@@ -31,36 +31,36 @@ impl Recording {
     pub(crate) fn begin(
         &self,
         context: &Arc<Context>,
-        chain: &Arc<Chain>,
+        megakernel: &Arc<Megakernel>,
     ) -> Result<(), DeviceError> {
-        let bytes = MOST_LINKS * size_of::<Link>();
-        let links = Links {
-            chain: Arc::clone(chain),
-            buffer: allocate(context, bytes, "chains of ops")?,
+        let bytes = MAX_STAGES * size_of::<Stage>();
+        let stages = Pending {
+            megakernel: Arc::clone(megakernel),
+            buffer: allocate(context, bytes, "the decode megakernel")?,
             all: Vec::new(),
             enqueued: 0,
         };
-        *self.links() = Some(links);
+        *self.stages() = Some(stages);
         Ok(())
     }
 
     /// True when the link reads what the last one that waits finds and one kernel runs both, or none waits.
-    pub(super) fn goes_on_with(&self, link: &Link) -> bool {
-        self.links().as_ref().is_none_or(|links| {
-            let waiting = &links.all[links.enqueued..];
+    pub(super) fn continues_with(&self, stage: &Stage) -> bool {
+        self.stages().as_ref().is_none_or(|stages| {
+            let waiting = &stages.all[stages.enqueued..];
             let agrees =
-                || Variety::of(waiting).is_some_and(|all| all.with(link.variety()).is_some());
+                || Variety::of(waiting).is_some_and(|all| all.with(stage.variety()).is_some());
             waiting
                 .last()
-                .is_none_or(|last| link.follows(last) && agrees())
+                .is_none_or(|last| stage.follows(last) && agrees())
         })
     }
 
     /// Keeps a link, unless nothing is being recorded.
-    pub(super) fn keep(&self, link: &Link) -> bool {
-        match &mut *self.links() {
-            Some(links) if links.all.len() < MOST_LINKS => {
-                links.all.push(*link);
+    pub(super) fn keep(&self, stage: &Stage) -> bool {
+        match &mut *self.stages() {
+            Some(stages) if stages.all.len() < MAX_STAGES => {
+                stages.all.push(*stage);
                 true
             }
             _ => false,
@@ -69,41 +69,41 @@ impl Recording {
 
     /// Enqueues the links that wait as one chain: something that is no link follows.
     pub(crate) fn flush(&self, context: &Context) -> Result<(), DeviceError> {
-        let (chain, address, links) = {
-            let mut recording = self.links();
+        let (megakernel, address, stages) = {
+            let mut recording = self.stages();
             let Some(recording) = recording.as_mut() else {
                 return Ok(());
             };
             let from = recording.enqueued;
             recording.enqueued = recording.all.len();
-            let address = recording.buffer.address() as usize + from * size_of::<Link>();
-            let links = recording.all[from..].to_vec();
-            (Arc::clone(&recording.chain), address as u64, links)
+            let address = recording.buffer.address() as usize + from * size_of::<Stage>();
+            let stages = recording.all[from..].to_vec();
+            (Arc::clone(&recording.megakernel), address as u64, stages)
         };
-        if links.is_empty() {
+        if stages.is_empty() {
             return Ok(());
         }
-        chain.launch(context, address, &links)
+        megakernel.launch(context, address, &stages)
     }
 
     /// Keeps no more links. Gives the memory that the graph reads its links from, if it has any.
     pub(crate) fn end(&self, context: &Context) -> Result<Option<Buffer>, DeviceError> {
-        let Some(links) = self.links().take() else {
+        let Some(stages) = self.stages().take() else {
             return Ok(None);
         };
-        if links.all.is_empty() {
+        if stages.all.is_empty() {
             return Ok(None);
         }
         fill(
             context,
-            &links.buffer,
-            &links.all,
-            "copying links of chains",
+            &stages.buffer,
+            &stages.all,
+            "copying megakernel stages",
         )?;
-        Ok(Some(links.buffer))
+        Ok(Some(stages.buffer))
     }
 
-    fn links(&self) -> std::sync::MutexGuard<'_, Option<Links>> {
+    fn stages(&self) -> std::sync::MutexGuard<'_, Option<Pending>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

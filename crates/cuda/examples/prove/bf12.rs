@@ -61,10 +61,10 @@ fn spread(count: usize) -> Vec<bf16> {
 
 /// True when products of so many rows, more than those of chains, read such a weight folded.
 fn reads_folded(device: &CudaDevice, (outputs, inputs): (usize, usize), rows: usize) -> bool {
-    let ways = device.describe_products(outputs, inputs);
-    let mut ways = ways.iter();
-    let way = ways.find(|line| line.contains(&format!("{rows:5} rows, f32")));
-    way.is_some_and(|line| line.contains("folded Some"))
+    let candidates = device.describe_gemms(outputs, inputs);
+    let mut candidates = candidates.iter();
+    let way = candidates.find(|line| line.contains(&format!("{rows:5} rows, f32")));
+    way.is_some_and(|line| line.contains("bf12 Some"))
 }
 
 /// Multiplies with rows that are one in one place: results are the weight's columns.
@@ -92,7 +92,7 @@ fn is_lossless(
             (0..there).for_each(|row| ones[row * inputs + first + row] = 1.0);
             let x = Matrix::floats(device, rows, inputs, DType::BF16, &ones);
             let mut out = Matrix::new(device, rows, outputs, DType::F32);
-            linear(device, x.view(), &weight, out.view_mut()).expect("a product");
+            linear(device, x.view(), &weight, out.view_mut()).expect("a GEMM");
             let found = out.read(device);
             for (row, found) in found.chunks(outputs).take(there).enumerate() {
                 let expected = (0..outputs).map(|i| numbers[i * inputs + first + row].to_f32());

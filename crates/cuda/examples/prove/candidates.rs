@@ -1,4 +1,4 @@
-//! Every way of our own products: right, and how fast beside cuBLASLt. To be run with `--library-products`.
+//! Every candidate of our own products: right, and how fast beside cuBLASLt. To be run with `--library-products`.
 
 use cuda::CudaDevice;
 use ops::{Activation, Device as _, GatedActivation, GatedLinear, Inputs, Linear, Weight};
@@ -50,7 +50,7 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     well
 }
 
-fn in_way(
+fn by_candidate(
     device: &CudaDevice,
     number: usize,
     weight: &Weight,
@@ -63,13 +63,13 @@ fn in_way(
         bias: None,
         out: out.view_mut(),
     };
-    device.linear_in_way(number, product).expect("a product")
+    device.linear_by_candidate(number, product).expect("a GEMM")
 }
 
 fn check(device: &CudaDevice, weight: &Weight, rows: usize) -> bool {
     let x = Matrix::random(device, rows, weight.cols(), 7);
     let mut out = Matrix::new(device, rows, weight.rows(), DType::BF16);
-    linear(device, x.view(), weight, out.view_mut()).expect("a product");
+    linear(device, x.view(), weight, out.view_mut()).expect("a GEMM");
     let expected = out.read(device);
     let mut well = true;
     for number in 0.. {
@@ -80,13 +80,13 @@ fn check(device: &CudaDevice, weight: &Weight, rows: usize) -> bool {
             DType::BF16,
             &vec![f32::NAN; rows * weight.rows()],
         );
-        let Some(way) = in_way(device, number, weight, &x, &mut out) else {
+        let Some(candidate) = by_candidate(device, number, weight, &x, &mut out) else {
             break;
         };
         let far = distance(&out.read(device), &expected);
         if far > BOUND {
             let (outputs, inputs) = (weight.rows(), weight.cols());
-            println!("FAILED {outputs}×{inputs}, {rows} rows: {far:.1e} {way}");
+            println!("FAILED {outputs}×{inputs}, {rows} rows: {far:.1e} {candidate}");
             well = false;
         }
     }
@@ -108,15 +108,15 @@ fn measure(device: &CudaDevice, weights: &[Weight], rows: usize) {
     });
     println!("{outputs}×{inputs}, {rows} rows: {us:6.1} µs cuBLASLt");
     for number in 0.. {
-        let Some(way) = in_way(device, number, &weights[0], &x, &mut out) else {
+        let Some(candidate) = by_candidate(device, number, &weights[0], &x, &mut out) else {
             break;
         };
         sync(device);
         let us = time(device, many, |turn| {
-            in_way(device, number, &weights[turn % weights.len()], &x, &mut out);
+            by_candidate(device, number, &weights[turn % weights.len()], &x, &mut out);
             Ok(())
         });
-        println!("    {us:6.1} µs {way}");
+        println!("    {us:6.1} µs {candidate}");
     }
 }
 
@@ -173,14 +173,14 @@ fn gate(
         out: found.view_mut(),
         readers: &[],
     };
-    kernels.gated_linear(whole).expect("a gated product");
+    kernels.gated_linear(whole).expect("a gated GEMM");
     let product = Linear {
         x,
         weight,
         bias,
         out: room.view_mut(),
     };
-    kernels.linear(product).expect("a product");
+    kernels.linear(product).expect("a GEMM");
     let gates = GatedActivation {
         gate_up: room.view(),
         activation,

@@ -3,13 +3,13 @@
 
 use ops::{DeviceError, LateNorm};
 
-use super::stream::LinearParams;
-use super::surroundings::{Ending, Surroundings};
-use super::{DeviceWeight, Product};
+use super::epilogue::{Epilogue, EpilogueParams};
+use super::kernels::LinearParams;
+use super::{DeviceWeight, Gemm};
 use crate::context::Context;
 use crate::launch::{Grid, WHOLE_ROOM, clusters_at_once, launch_clusters};
 use crate::module::{Function, Modules};
-use crate::tensor_map::{Boxes, TensorMap};
+use crate::tensor_map::{TensorMap, TiledMatrix};
 
 /// Outputs of a warpgroup.
 const GROUP: usize = 64;
@@ -23,7 +23,7 @@ const PARTS: [usize; 4] = [1, 2, 4, 8];
 const TRIED: (usize, usize) = (4, 3);
 /// How products of weights of at most so many bytes are computed with 33 to 64 rows. They are so short that it counts how soon their
 /// rows come and how many multiprocessors the kernel behind finds free, which timing them by themselves does not show.
-const SHORT: Team = Team {
+const SHORT: Cluster = Cluster {
     groups: 2,
     rows: 64,
     parts: 4,
@@ -31,7 +31,7 @@ const SHORT: Team = Team {
 const SHORT_BYTES: usize = 8 << 20;
 /// One compiled kernel and how its blocks work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Team {
+pub(crate) struct Cluster {
     /// Warpgroups of a block, 64 outputs each.
     groups: usize,
     /// Rows of x that it takes.
@@ -40,7 +40,7 @@ pub(crate) struct Team {
     parts: usize,
 }
 
-impl Team {
+impl Cluster {
     /// Rows of x in a box.
     pub(super) fn rows(self) -> usize {
         self.rows
@@ -107,26 +107,30 @@ impl AtOnce {
         Ok(Self(blocks))
     }
 
-    fn blocks(&self, team: Team) -> usize {
-        let place = PARTS.iter().position(|&parts| parts == team.parts);
+    fn blocks(&self, cluster: Cluster) -> usize {
+        let place = PARTS.iter().position(|&parts| parts == cluster.parts);
         self.0[place.expect("shapes come from the lists")]
     }
 }
 
 /// The compiled kernels of one kind of weights, by ending, rows and warpgroups.
 pub(super) struct Shapes<const COUNT: usize> {
-    functions: [[[Function; GROUPS.len()]; COUNT]; Ending::NAMES.len()],
+    functions: [[[Function; GROUPS.len()]; COUNT]; Epilogue::NAMES.len()],
     rows: [usize; COUNT],
     /// Inputs of a stage.
     stage: usize,
     /// Warpgroups that take turns where tiles have 64 outputs.
-    turns_of_one: usize,
+    ping_pong_of_one: usize,
     at_once: AtOnce,
 }
 
 /// Threads of a block whose tile has so many outputs by sixty-fours.
-fn threads(groups: usize, turns_of_one: usize) -> usize {
-    let computing = if groups == 1 { turns_of_one } else { groups };
+fn threads(groups: usize, ping_pong_of_one: usize) -> usize {
+    let computing = if groups == 1 {
+        ping_pong_of_one
+    } else {
+        groups
+    };
     2 * GROUP * (computing + 1)
 }
 
@@ -134,9 +138,9 @@ impl<const COUNT: usize> Shapes<COUNT> {
     /// Those whose names begin so, by ending.
     pub(super) fn find(
         (modules, units): (&Modules, usize),
-        names: [&str; Ending::NAMES.len()],
+        names: [&str; Epilogue::NAMES.len()],
         rows: [usize; COUNT],
-        (stage, turns_of_one): (usize, usize),
+        (stage, ping_pong_of_one): (usize, usize),
     ) -> Result<Self, DeviceError> {
         let mut functions = [[[modules.find("linear_any")?; _]; _]; _];
         for (by_rows, name) in functions.iter_mut().zip(names) {
@@ -147,41 +151,47 @@ impl<const COUNT: usize> Shapes<COUNT> {
                 }
             }
         }
-        let at_once = AtOnce::ask(functions[0][0][0], units, threads(1, turns_of_one))?;
+        let at_once = AtOnce::ask(functions[0][0][0], units, threads(1, ping_pong_of_one))?;
         Ok(Self {
             functions,
             rows,
             stage,
-            turns_of_one,
+            ping_pong_of_one,
             at_once,
         })
     }
 
     /// Ways to compute a product of so many rows.
-    pub(super) fn variants(&self, rows: usize, (outputs, inputs): (usize, usize)) -> Vec<Team> {
+    pub(super) fn variants(&self, rows: usize, (outputs, inputs): (usize, usize)) -> Vec<Cluster> {
         let Some(rows) = self.rows.into_iter().find(|&most| most >= rows) else {
             return Vec::new();
         };
         let stages = inputs.div_ceil(self.stage);
         let shapes = GROUPS.into_iter().flat_map(|groups| {
-            PARTS.map(|parts| Team {
+            PARTS.map(|parts| Cluster {
                 groups,
                 rows,
                 parts,
             })
         });
-        let fit: Vec<Team> = shapes
-            .filter(|team| team.fits(outputs, stages, &self.at_once))
+        let fit: Vec<Cluster> = shapes
+            .filter(|cluster| cluster.fits(outputs, stages, &self.at_once))
             .collect();
-        let work = |team: &Team| team.work(outputs, stages, &self.at_once);
+        let work = |cluster: &Cluster| cluster.work(outputs, stages, &self.at_once);
         let least = fit.iter().map(work).min().unwrap_or(0);
-        let worth = |team: &Team| work(team) * TRIED.1 <= least * TRIED.0;
+        let worth = |cluster: &Cluster| work(cluster) * TRIED.1 <= least * TRIED.0;
         fit.into_iter().filter(worth).collect()
     }
 
     /// How folded gates of so many outputs are shared out.
-    pub(super) fn spread(&self, team: Team, outputs: usize) -> Tiles {
-        team.spread(outputs, self.at_once.blocks(Team { parts: 1, ..team }))
+    pub(super) fn spread(&self, cluster: Cluster, outputs: usize) -> Tiles {
+        cluster.spread(
+            outputs,
+            self.at_once.blocks(Cluster {
+                parts: 1,
+                ..cluster
+            }),
+        )
     }
 
     /// Enqueues so many blocks of a kernel.
@@ -191,40 +201,40 @@ impl<const COUNT: usize> Shapes<COUNT> {
     pub(super) unsafe fn launch<P: Copy>(
         &self,
         context: &Context,
-        team: Team,
-        (ending, blocks): (&Ending<'_>, usize),
+        cluster: Cluster,
+        (epilogue, blocks): (&Epilogue<'_>, usize),
         params: &P,
     ) -> Result<(), DeviceError> {
         let grid = Grid {
             blocks: (blocks, 1, 1),
-            threads: threads(team.groups, self.turns_of_one),
+            threads: threads(cluster.groups, self.ping_pong_of_one),
             shared: WHOLE_ROOM,
         };
         let place = |list: &[usize], of| list.iter().position(|&known| known == of);
-        let by_rows = place(&self.rows, team.rows).expect("shapes come from the lists");
-        let by_groups = place(&GROUPS, team.groups).expect("shapes come from the lists");
-        let function = self.functions[ending.number()][by_rows][by_groups];
+        let by_rows = place(&self.rows, cluster.rows).expect("shapes come from the lists");
+        let by_groups = place(&GROUPS, cluster.groups).expect("shapes come from the lists");
+        let function = self.functions[epilogue.number()][by_rows][by_groups];
         // SAFETY: the caller's promise.
-        unsafe { launch_clusters(context, function, grid, team.parts, params) }
+        unsafe { launch_clusters(context, function, grid, cluster.parts, params) }
     }
 }
 
 /// The kernels for weights of bf16.
-pub(super) struct Teams(Shapes<{ ROWS.len() }>);
+pub(super) struct ClusterKernels(Shapes<{ ROWS.len() }>);
 
-impl Teams {
+impl ClusterKernels {
     pub(super) fn find(modules: &Modules, units: usize) -> Result<Self, DeviceError> {
         let stage = TensorMap::SLICE as usize;
-        Shapes::find((modules, units), Ending::NAMES, ROWS, (stage, 1)).map(Self)
+        Shapes::find((modules, units), Epilogue::NAMES, ROWS, (stage, 1)).map(Self)
     }
 
     /// Ways to compute a product of so many rows.
-    pub(super) fn variants(&self, rows: usize, shape: (usize, usize)) -> Vec<Team> {
+    pub(super) fn variants(&self, rows: usize, shape: (usize, usize)) -> Vec<Cluster> {
         self.0.variants(rows, shape)
     }
 
     /// The way for a product that is short, `[outputs, inputs]`.
-    pub(super) fn short(&self, rows: usize, shape: (usize, usize)) -> Option<Team> {
+    pub(super) fn short(&self, rows: usize, shape: (usize, usize)) -> Option<Cluster> {
         is_short(rows, shape, &self.0.at_once).then_some(SHORT)
     }
 
@@ -232,28 +242,28 @@ impl Teams {
     pub(super) fn run(
         &self,
         context: &Context,
-        team: Team,
-        product: &Product<'_>,
+        cluster: Cluster,
+        gemm: &Gemm<'_>,
         weight: &DeviceWeight,
-        (norm, ending): (Option<LateNorm<'_>>, &Ending<'_>),
+        (norm, epilogue): (Option<LateNorm<'_>>, &Epilogue<'_>),
     ) -> Result<(), DeviceError> {
-        let x = &product.x;
-        let outputs = ending.outputs(product);
+        let x = &gemm.x;
+        let outputs = epilogue.outputs(gemm);
         let stages = x.cols().div_ceil(TensorMap::SLICE as usize);
         let params = LinearParams {
             weight: weight_map(
                 weight.buffer.address() as u64,
                 (outputs, x.cols()),
-                team,
-                ending.is_gated(),
+                cluster,
+                epilogue.is_gated(),
             )?,
-            x: product.row_boxes(team.rows)?,
-            surroundings: Surroundings::new(product, (outputs, stages), norm, ending)
-                .holding_back(context.begins_with_opening()?),
+            x: gemm.row_tiles(cluster.rows)?,
+            epilogue: EpilogueParams::new(gemm, (outputs, stages), norm, epilogue)
+                .delaying_dependents(context.begins_with_opening()?),
         };
-        let blocks = team.blocks(outputs);
+        let blocks = cluster.blocks(outputs);
         // SAFETY: the struct of the kernel; addresses and strides come from checked views.
-        unsafe { self.0.launch(context, team, (ending, blocks), &params) }
+        unsafe { self.0.launch(context, cluster, (epilogue, blocks), &params) }
     }
 }
 
@@ -265,24 +275,24 @@ fn is_short(rows: usize, (outputs, inputs): (usize, usize), at_once: &AtOnce) ->
         && SHORT.fits(outputs, stages, at_once)
 }
 
-/// Boxes of a tile's outputs; of gates and their factors, eight of each in turn.
+/// TiledMatrix of a tile's outputs; of gates and their factors, eight of each in turn.
 fn weight_map(
     address: u64,
     (outputs, inputs): (usize, usize),
-    team: Team,
+    cluster: Cluster,
     gated: bool,
 ) -> Result<TensorMap, DeviceError> {
     let (stride, slice) = (2 * inputs as u64, TensorMap::SLICE);
-    let (inputs, outputs, tile) = (inputs as u64, outputs as u64, team.outputs() as u32);
+    let (inputs, outputs, tile) = (inputs as u64, outputs as u64, cluster.outputs() as u32);
     if gated {
-        return TensorMap::new(&Boxes {
+        return TensorMap::new(&TiledMatrix {
             address,
             sizes: &[inputs, 8, 2, outputs / 16],
             strides: &[stride, outputs / 2 * stride, 8 * stride],
             shape: &[slice, 8, 2, tile / 16],
         });
     }
-    TensorMap::new(&Boxes {
+    TensorMap::new(&TiledMatrix {
         address,
         sizes: &[inputs, outputs],
         strides: &[stride],
@@ -319,30 +329,30 @@ mod tests {
 
     #[test]
     fn gates_are_shared_out_among_all_multiprocessors() {
-        let team = |groups, parts| Team {
+        let cluster = |groups, parts| Cluster {
             groups,
             rows: 64,
             parts,
         };
-        for (team, outputs, full, all) in [
+        for (cluster, outputs, full, all) in [
             // 16 tiles of 192 outputs and 116 of 128
-            (team(3, 1), 17_920, 16, 132),
-            (team(3, 1), 24_576, 120, 132),
+            (cluster(3, 1), 17_920, 16, 132),
+            (cluster(3, 1), 24_576, 120, 132),
             // every multiprocessor has one, or more than one
-            (team(3, 1), 25_344, 132, 132),
-            (team(3, 1), 51_200, 267, 267),
+            (cluster(3, 1), 25_344, 132, 132),
+            (cluster(3, 1), 51_200, 267, 267),
             // tiles of 128 would be as many as there are multiprocessors, or fewer
-            (team(3, 1), 16_896, 88, 88),
-            (team(2, 1), 8_512, 1, 132),
-            (team(1, 1), 8_000, 125, 125),
-            (team(3, 2), 11_520, 120, 120),
+            (cluster(3, 1), 16_896, 88, 88),
+            (cluster(2, 1), 8_512, 1, 132),
+            (cluster(1, 1), 8_000, 125, 125),
+            (cluster(3, 2), 11_520, 120, 120),
         ] {
-            let tiles = team.spread(outputs, 132);
-            assert_eq!(tiles, Tiles { full, all }, "{team:?}, {outputs} outputs");
-            let groups = full * team.groups + (all - full) * (team.groups - 1);
+            let tiles = cluster.spread(outputs, 132);
+            assert_eq!(tiles, Tiles { full, all }, "{cluster:?}, {outputs} outputs");
+            let groups = full * cluster.groups + (all - full) * (cluster.groups - 1);
             assert!(
-                team.parts > 1 || groups >= outputs.div_ceil(GROUP),
-                "{team:?}, {outputs} outputs"
+                cluster.parts > 1 || groups >= outputs.div_ceil(GROUP),
+                "{cluster:?}, {outputs} outputs"
             );
         }
     }

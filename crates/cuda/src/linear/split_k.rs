@@ -9,13 +9,13 @@ use ops::{DeviceError, Weight};
 use tensor::{Buffer, DType, View};
 
 use super::blas::{CANDIDATES, Factors};
-use super::timing::{Bench, Between, TimedWay};
-use super::{Algorithm, DeviceWeight, Product, Products, Shape, Way, locked};
+use super::timing::{Bench, Between, TimedCandidate};
+use super::{Algorithm, Candidate, DeviceWeight, Gemm, Gemms, Shape, locked};
 use crate::context::Context;
 use crate::launch::norm::NormParams;
 use crate::memory::allocate;
 use crate::module::{Function, Modules};
-use crate::options::ProductChoice;
+use crate::options::GemmChoice;
 
 /// More rows make tiles enough.
 const MOST_ROWS: usize = 256;
@@ -25,13 +25,13 @@ const WIDEST: usize = 8192;
 const FEWEST_INPUTS: usize = 256;
 
 /// Room for sums, and the norms behind one product and behind two.
-pub(super) struct Halves {
+pub(super) struct SplitK {
     sums: Buffer,
     norms: [Function; 2],
     units: usize,
 }
 
-impl Halves {
+impl SplitK {
     pub(super) fn new(
         context: &Arc<Context>,
         modules: &Modules,
@@ -39,7 +39,7 @@ impl Halves {
     ) -> Result<Self, DeviceError> {
         let bytes = 2 * MOST_ROWS * WIDEST * DType::BF16.size();
         Ok(Self {
-            sums: allocate(context, bytes, "halves of products")?,
+            sums: allocate(context, bytes, "split-K sums")?,
             norms: [
                 modules.find("add_rms_norm_short")?,
                 modules.find("add_split_k_norm_short")?,
@@ -61,40 +61,40 @@ impl Halves {
     }
 
     /// Sums of the first half of a product's inputs, `[rows, outputs]`; those of the second lie behind them.
-    fn sums(&self, product: &Product<'_>) -> View<'_> {
-        let (rows, outputs) = (product.x.rows(), product.out.cols());
+    fn sums(&self, gemm: &Gemm<'_>) -> View<'_> {
+        let (rows, outputs) = (gemm.x.rows(), gemm.out.cols());
         self.sums.view(0, rows, outputs, DType::BF16)
     }
 
     fn factors(&self) -> Factors<'static> {
-        Factors::Halves(self.sums.address() as u64)
+        Factors::SplitK(self.sums.address() as u64)
     }
 }
 
 /// How a product and the norm behind it are computed.
 #[derive(Clone, Copy)]
-struct NormedWay {
+struct NormedCandidate {
     algorithm: Algorithm,
     /// As two products instead of one.
     cut: bool,
 }
 
-impl TimedWay for NormedWay {
+impl TimedCandidate for NormedCandidate {
     type Weight = DeviceWeight;
 
     /// The norm's residual and results are wherever sums are not.
     fn run(
         &self,
-        products: &Products,
-        product: &mut Product<'_>,
+        gemms: &Gemms,
+        gemm: &mut Gemm<'_>,
         weight: &DeviceWeight,
     ) -> Result<(), DeviceError> {
-        let (sums, out) = (products.halves.sums(product), product.out.view());
+        let (sums, out) = (gemms.split_k.sums(gemm), gemm.out.view());
         let (x, other) = if self.cut { (sums, out) } else { (out, sums) };
         let other = (other.address() as u64, other.stride());
-        let factor = product.x.cast(0, 1, product.out.cols(), DType::BF16);
+        let factor = gemm.x.cast(0, 1, gemm.out.cols(), DType::BF16);
         let norm = NormParams::new(x, factor, other, other, 1e-6);
-        products.run_normed(product, weight, &norm, self)
+        gemms.run_normed(gemm, weight, &norm, self)
     }
 
     fn is_library(&self) -> bool {
@@ -102,91 +102,92 @@ impl TimedWay for NormedWay {
     }
 }
 
-impl Products {
+impl Gemms {
     /// The algorithm that makes two products, where they and a norm take less time than one by `whole` and a norm.
-    pub(super) fn faster_halves(
+    pub(super) fn faster_split_k(
         &self,
-        product: &mut Product<'_>,
+        gemm: &mut Gemm<'_>,
         bench: &Bench<'_, DeviceWeight>,
         whole: Algorithm,
     ) -> Result<Option<Algorithm>, DeviceError> {
-        if !Halves::take(&Shape::of(product)) {
+        if !SplitK::take(&Shape::of(gemm)) {
             return Ok(None);
         }
-        let factors = self.halves.factors();
+        let factors = self.split_k.factors();
         // A shape that the library does not take is no failure.
-        let found = self.blas.candidates(product, factors, CANDIDATES);
-        let cut = |algorithm| NormedWay {
+        let found = self.blas.candidates(gemm, factors, CANDIDATES);
+        let cut = |algorithm| NormedCandidate {
             algorithm,
             cut: true,
         };
-        let ways = found.unwrap_or_default().into_iter().map(cut);
-        let best = self.shortest(product, bench, ways, Between::Nothing)?;
-        let Some((time, NormedWay { algorithm, .. })) = best else {
+        let candidates = found.unwrap_or_default().into_iter().map(cut);
+        let best = self.shortest(gemm, bench, candidates, Between::Nothing)?;
+        let Some((time, NormedCandidate { algorithm, .. })) = best else {
             return Ok(None);
         };
         // comparisons of the library's products have those in halves too
-        if self.choice == ProductChoice::Library {
+        if self.choice == GemmChoice::Library {
             return Ok(Some(algorithm));
         }
-        let whole = NormedWay {
+        let whole = NormedCandidate {
             algorithm: whole,
             cut: false,
         };
-        let whole = self.time(product, bench, &whole, f32::INFINITY, Between::Nothing)?;
+        let whole = self.time(gemm, bench, &whole, f32::INFINITY, Between::Nothing)?;
         Ok((time < whole).then_some(algorithm))
     }
 
     /// Enqueues a product in two halves and the norm behind its results, where that was faster; false where it was not.
-    pub(crate) fn run_in_halves(
+    pub(crate) fn run_split_k(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &Weight,
         norm: NormParams,
     ) -> Result<bool, DeviceError> {
         let Some(weight) = weight.layout::<DeviceWeight>() else {
             return Ok(false);
         };
-        if !(product.rows_are_pieces() && norm.is_short()) {
+        if !(gemm.rows_are_aligned() && norm.is_short()) {
             return Ok(false);
         }
         let algorithm = {
             let chosen = locked(&self.chosen);
-            let choice = chosen.get(&Shape::of(product));
-            let choice = choice.filter(|choice| matches!(choice.way_for(weight), Way::Blas(_)));
-            choice.and_then(|choice| choice.halves)
+            let choice = chosen.get(&Shape::of(gemm));
+            let choice =
+                choice.filter(|choice| matches!(choice.candidate_for(weight), Candidate::Blas(_)));
+            choice.and_then(|choice| choice.split_k)
         };
         let Some(algorithm) = algorithm else {
             return Ok(false);
         };
-        let norm = norm.with_rows(self.halves.sums(product));
-        let way = NormedWay {
+        let norm = norm.with_rows(self.split_k.sums(gemm));
+        let candidate = NormedCandidate {
             algorithm,
             cut: true,
         };
-        self.run_normed(product, weight, &norm, &way)?;
+        self.run_normed(gemm, weight, &norm, &candidate)?;
         Ok(true)
     }
 
     /// A product or two, and the norm of what they give.
     fn run_normed(
         &self,
-        product: &Product<'_>,
+        gemm: &Gemm<'_>,
         weight: &DeviceWeight,
         norm: &NormParams,
-        way: &NormedWay,
+        candidate: &NormedCandidate,
     ) -> Result<(), DeviceError> {
-        let halves = &self.halves;
-        let factors = if way.cut {
-            halves.factors()
+        let split_k = &self.split_k;
+        let factors = if candidate.cut {
+            split_k.factors()
         } else {
             Factors::Plain
         };
         let address = weight.buffer.address() as u64;
         self.blas
-            .enqueue(product, address, factors, &way.algorithm)?;
-        let function = halves.norms[usize::from(way.cut)];
-        norm.launch(&self.context, function, halves.units)
+            .enqueue(gemm, address, factors, &candidate.algorithm)?;
+        let function = split_k.norms[usize::from(candidate.cut)];
+        norm.launch(&self.context, function, split_k.units)
     }
 }
 
@@ -218,7 +219,7 @@ mod tests {
             (down.biased(), false),
             (with(|shape| shape.wide = true), false),
         ] {
-            assert_eq!(Halves::take(&shape), expected, "{shape}");
+            assert_eq!(SplitK::take(&shape), expected, "{shape}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use ops::DeviceError;
 
-use super::Link;
+use super::Stage;
 use crate::launch::WHOLE_ROOM;
 use crate::module::{Function, Modules};
 
@@ -10,11 +10,11 @@ use crate::module::{Function, Modules};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Elements {
     /// Of bf16.
-    Plain,
+    Bf16,
     /// Of bf16, folded.
-    Folded,
+    Bf12,
     /// Of eight-bit floats.
-    Codes,
+    E4m3,
 }
 
 /// What links ask of their kernel: what weights are, and whether keys and values are of eight-bit floats. Nothing where a link
@@ -27,10 +27,10 @@ pub(super) struct Variety {
 
 impl Variety {
     /// Of all links together; nothing when no kernel runs them all.
-    pub(super) fn of(links: &[Link]) -> Option<Self> {
-        links
+    pub(super) fn of(stages: &[Stage]) -> Option<Self> {
+        stages
             .iter()
-            .try_fold(Self::default(), |all, link| all.with(link.variety()))
+            .try_fold(Self::default(), |all, stage| all.with(stage.variety()))
     }
 
     /// Of both; nothing when they disagree.
@@ -57,7 +57,7 @@ impl Varieties {
     }
 
     pub(super) fn of(&self, variety: Variety) -> Function {
-        let weights = variety.weights.unwrap_or(Elements::Plain);
+        let weights = variety.weights.unwrap_or(Elements::Bf16);
         self.0[weights as usize][usize::from(variety.cache.unwrap_or(false))]
     }
 }
@@ -73,8 +73,8 @@ mod tests {
     #[test]
     fn links_share_a_kernel_where_nothing_of_one_contradicts_another() {
         let variety = |weights, cache| Variety { weights, cache };
-        let (plain, narrow) = (Some(Elements::Plain), Some(Elements::Codes));
-        let folded = Some(Elements::Folded);
+        let (plain, narrow) = (Some(Elements::Bf16), Some(Elements::E4m3));
+        let bf12 = Some(Elements::Bf12);
         let (wide_cache, narrow_cache) = (Some(false), Some(true));
         for (one, two, both) in [
             (
@@ -88,12 +88,12 @@ mod tests {
                 Some(variety(plain, narrow_cache)),
             ),
             (
-                variety(folded, None),
-                variety(folded, narrow_cache),
-                Some(variety(folded, narrow_cache)),
+                variety(bf12, None),
+                variety(bf12, narrow_cache),
+                Some(variety(bf12, narrow_cache)),
             ),
             (variety(narrow, wide_cache), variety(plain, None), None),
-            (variety(folded, None), variety(plain, None), None),
+            (variety(bf12, None), variety(plain, None), None),
             (variety(None, wide_cache), variety(None, narrow_cache), None),
         ] {
             assert_eq!(one.with(two), both, "{one:?} and {two:?}");
