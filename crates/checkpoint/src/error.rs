@@ -22,6 +22,12 @@ pub enum CheckpointError {
         /// The thing that is no file.
         path: PathBuf,
     },
+    /// The file begins like no format that is read.
+    #[error("{} is no model: it is neither a GGUF nor a safetensors file", path.display())]
+    NotAModel {
+        /// The file.
+        path: PathBuf,
+    },
     /// The folder has no weights in a known format.
     #[error("{} holds neither safetensors nor GGUF weights", path.display())]
     NoWeights {

@@ -64,15 +64,25 @@ fn open_file(path: &Path) -> Result<Checkpoint, CheckpointError> {
     {
         return SafetensorsSource::open_index(path).map(Checkpoint::Safetensors);
     }
-    if starts_like_gguf(path)? {
-        GgufSource::open(path).map(Checkpoint::Gguf)
-    } else {
-        SafetensorsSource::open(path).map(Checkpoint::Safetensors)
+    match format_of(path)? {
+        Some(Format::Gguf) => GgufSource::open(path).map(Checkpoint::Gguf),
+        Some(Format::Safetensors) => SafetensorsSource::open(path).map(Checkpoint::Safetensors),
+        None => Err(CheckpointError::NotAModel {
+            path: path.to_owned(),
+        }),
     }
 }
 
-/// The magic decides; a file too short to have one is judged by its name, so that the message fits.
-fn starts_like_gguf(path: &Path) -> Result<bool, CheckpointError> {
+/// Safetensors are the length of the header in eight bytes, and the header, which is JSON.
+const JSON_AT: usize = 8;
+
+enum Format {
+    Gguf,
+    Safetensors,
+}
+
+/// The first bytes decide; where they say nothing, the name does, so that the message fits.
+fn format_of(path: &Path) -> Result<Option<Format>, CheckpointError> {
     let io = |source| CheckpointError::Io {
         path: path.to_owned(),
         source,
@@ -82,15 +92,22 @@ fn starts_like_gguf(path: &Path) -> Result<bool, CheckpointError> {
             path: path.to_owned(),
         });
     }
-    let mut start = Vec::with_capacity(gguf::MAGIC.len());
+    let mut start = Vec::with_capacity(JSON_AT + 1);
     let file = std::fs::File::open(path).map_err(io)?;
-    file.take(gguf::MAGIC.len() as u64)
+    file.take(JSON_AT as u64 + 1)
         .read_to_end(&mut start)
         .map_err(io)?;
-    let named_so = path
-        .extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
-    Ok(named_so || start == gguf::MAGIC)
+    let named = |wanted: &str| {
+        path.extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
+    };
+    Ok(if named("gguf") || start.starts_with(gguf::MAGIC) {
+        Some(Format::Gguf)
+    } else if named("safetensors") || start.get(JSON_AT) == Some(&b'{') {
+        Some(Format::Safetensors)
+    } else {
+        None
+    })
 }
 
 fn names_with_extension(folder: &Path, extension: &str) -> Result<Vec<String>, CheckpointError> {

@@ -109,6 +109,16 @@ pub enum GgufError {
         /// The file's alignment.
         alignment: u64,
     },
+    /// Two tensors share bytes.
+    #[error("tensors {first} and {second} overlap at {offset}")]
+    Overlap {
+        /// The tensor that begins first.
+        first: String,
+        /// The tensor that begins before the first one ends.
+        second: String,
+        /// Where the second one begins in the file.
+        offset: usize,
+    },
     /// One file of several.
     #[error("it is one of {count} parts; merge them into one file first")]
     Split {

@@ -144,7 +144,8 @@ fn read_tensors(
         rows.push(read_row(cursor)?);
     }
     let data = (cursor.position() as u64).checked_next_multiple_of(alignment);
-    rows.into_iter()
+    let tensors: Result<Vec<_>, _> = rows
+        .into_iter()
         .map(|row| {
             let TableRow {
                 name,
@@ -178,7 +179,26 @@ fn read_tensors(
                 }),
             }
         })
-        .collect()
+        .collect();
+    let tensors = tensors?;
+    check_apart(&tensors)?;
+    Ok(tensors)
+}
+
+/// Refuses tensors that share bytes: one of them would be read as what it is not.
+fn check_apart(tensors: &[StoredTensor]) -> Result<(), GgufError> {
+    let mut by_place: Vec<&StoredTensor> = tensors.iter().collect();
+    by_place.sort_by_key(|tensor| tensor.range.start);
+    for (first, second) in by_place.iter().zip(by_place.iter().skip(1)) {
+        if second.range.start < first.range.end {
+            return Err(GgufError::Overlap {
+                first: first.name.clone(),
+                second: second.name.clone(),
+                offset: second.range.start,
+            });
+        }
+    }
+    Ok(())
 }
 
 fn read_row(cursor: &mut Cursor<'_>) -> Result<TableRow, GgufError> {

@@ -320,6 +320,32 @@ fn impossible_shapes_and_places_are_refused() {
 }
 
 #[test]
+fn tensors_that_share_bytes_are_refused() {
+    let file = |offset| {
+        GgufWriter::new()
+            .tensor("a", &[8], 0, &[0; 32])
+            .tensor("b", &[8], 0, &[0; 32])
+            .tensor_at("c", &[16], 0, offset)
+            .tensor("d", &[32], 0, &[0; 128])
+            .finish()
+    };
+    for (offset, first, second) in [(0, "a", "c"), (32, "b", "c"), (128, "d", "c")] {
+        let GgufError::Overlap {
+            first: found_first,
+            second: found_second,
+            ..
+        } = refusal(file(offset))
+        else {
+            panic!("not refused for its overlap");
+        };
+        assert_eq!(
+            (found_first.as_str(), found_second.as_str()),
+            (first, second)
+        );
+    }
+}
+
+#[test]
 fn texts_that_are_not_utf8_are_errors_only_where_text_is_needed() {
     let broken = [1u64.to_le_bytes().to_vec(), vec![0xff]].concat();
     let file = GgufWriter::new()

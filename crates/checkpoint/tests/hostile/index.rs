@@ -171,6 +171,28 @@ fn links_that_go_round_in_circles_and_pipes_are_refused() {
 }
 
 #[test]
+fn a_file_that_is_no_model_is_recognised() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, content) in [
+        ("README.md", &b"# Read me first, please"[..]),
+        ("empty", b""),
+        ("short", b"GGU"),
+        (
+            "weights.bin",
+            &[0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9],
+        ),
+    ] {
+        write(folder.path(), name, content);
+        let error = open(&folder.path().join(name)).expect_err("no model");
+        let expected = format!("{name} is no model: it is neither a GGUF nor a safetensors file");
+        assert!(error.to_string().ends_with(&expected), "{error}");
+    }
+    write(folder.path(), "unnamed", &one_tensor("a"));
+    let opened = open(&folder.path().join("unnamed"));
+    assert!(matches!(opened, Ok(Checkpoint::Safetensors(_))));
+}
+
+#[test]
 fn a_folder_must_say_which_model_is_meant() {
     let empty = tempfile::tempdir().expect("a temporary folder");
     assert!(refusal(empty.path()).ends_with("holds neither safetensors nor GGUF weights"));
