@@ -197,6 +197,10 @@ fn descriptions_that_cannot_be_served_are_refused_with_the_reason() {
             "layer count is 4294967295: must be from 1 to 4096",
         ),
         (
+            with("max_position_embeddings", json!(1)),
+            "context length is 1: must have room for a token of the prompt and one of the answer",
+        ),
+        (
             with("num_attention_heads", json!(0)),
             "query heads is 0: must be from 1 to 4096",
         ),

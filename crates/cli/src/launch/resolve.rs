@@ -186,7 +186,7 @@ impl Resolver<'_> {
             }
             Some(given) => (given, "given"),
         };
-        let length = at_least_one("--context-length", length)?;
+        let length = room_for_an_answer("--context-length", length)?;
         self.note("context_len", length, why);
         Ok(length)
     }
@@ -328,6 +328,15 @@ fn out_of_range(flag: &'static str, value: impl Display, range: &'static str) ->
 
 fn at_least_one(flag: &'static str, value: i64) -> Result<u32, ConfigError> {
     within(flag, value, i64::from(u32::MAX), "at least 1")
+}
+
+/// A prompt and an answer take a token each.
+fn room_for_an_answer(flag: &'static str, value: i64) -> Result<u32, ConfigError> {
+    let range = "at least 2";
+    match within(flag, value, i64::from(u32::MAX), range)? {
+        1 => Err(out_of_range(flag, value, range)),
+        tokens => Ok(tokens),
+    }
 }
 
 fn within(

@@ -33,6 +33,10 @@ pub(super) fn checked(spec: ModelSpec) -> Result<ModelSpec, SpecError> {
             reason,
         })
     };
+    if spec.context_length < 2 {
+        let reason = "must have room for a token of the prompt and one of the answer";
+        return dimension("context length", spec.context_length, reason);
+    }
     if !spec.heads.query.is_multiple_of(spec.heads.kv) {
         let reason = "must be a multiple of the key heads";
         return dimension("query heads", spec.heads.query, reason);

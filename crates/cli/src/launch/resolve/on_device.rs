@@ -5,7 +5,7 @@ use models::Quantisation;
 use scheduler::SchedulerConfig;
 use tensor::DType;
 
-use super::{LARGEST_STEP, Resolver, at_least_one, executor_config, out_of_range, within};
+use super::{LARGEST_STEP, Resolver, executor_config, out_of_range, room_for_an_answer, within};
 use crate::launch::memory::{Budget, Needs, smaller, tables};
 use crate::launch::{ConfigError, Folding, gpu};
 use crate::progress::size;
@@ -273,7 +273,7 @@ impl Resolver<'_> {
         let enough = CPU_CONTEXTS * scheduler.context_length as usize;
         let (tokens, why) = match self.given("--max-total-tokens") {
             Some(given) => {
-                let given = at_least_one("--max-total-tokens", given)? as usize;
+                let given = room_for_an_answer("--max-total-tokens", given)? as usize;
                 if given > fits {
                     let needed = size((given * budget.token) as u64);
                     let short = size(((given - fits) * budget.token) as u64);
@@ -295,7 +295,7 @@ impl Resolver<'_> {
             None => (fits, "what weights and work space leave"),
         };
         let page = scheduler.page_size.tokens() as usize;
-        let pages = (tokens / page).clamp(1, u32::MAX as usize / page - 1);
+        let pages = (tokens / page).clamp(2_usize.div_ceil(page), u32::MAX as usize / page - 1);
         self.note("max_total_tokens", pages * page, why);
         Ok(pages as u32)
     }

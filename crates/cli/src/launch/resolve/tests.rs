@@ -185,7 +185,15 @@ fn impossible_values_are_refused_with_the_limit() {
         ),
         (
             "--context-length 0",
-            "--context-length is 0, it must be at least 1",
+            "--context-length is 0, it must be at least 2",
+        ),
+        (
+            "--context-length 1",
+            "--context-length is 1, it must be at least 2",
+        ),
+        (
+            "--max-total-tokens 1",
+            "--max-total-tokens is 1, it must be at least 2",
         ),
         (
             "--page-size 0",
