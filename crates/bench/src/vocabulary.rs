@@ -10,7 +10,9 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use text::{ModelFiles, ModelFilesError, RenderInput, Template, TemplateError, Tokenizer};
+use text::{
+    ModelFiles, ModelFilesError, RenderInput, SpecialTokens, Template, TemplateError, Tokenizer,
+};
 
 /// Why a tokenizer could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +90,14 @@ impl Vocabulary {
 
     /// Reads the tokenizer of a folder, or a tokenizer.json by itself.
     pub fn from_path(name: &str) -> Result<Self, VocabularyError> {
+        Self::with_templates(name, &Template::compile)
+    }
+
+    /// Reads the same, with the chat template compiled by `compile`: in a sandbox, say.
+    pub fn with_templates(
+        name: &str,
+        compile: &dyn Fn(&str, &SpecialTokens) -> Result<Template, TemplateError>,
+    ) -> Result<Self, VocabularyError> {
         let path = Path::new(name);
         let malformed = |reason: String| VocabularyError::Malformed {
             name: name.to_owned(),
@@ -124,7 +134,7 @@ impl Vocabulary {
         };
         let template = source
             .map_err(|error| malformed(error.to_string()))?
-            .map(|source| Template::compile(&source, tokenizer.special_tokens()))
+            .map(|source| compile(&source, tokenizer.special_tokens()))
             .transpose()
             .map_err(|error| malformed(error.to_string()))?;
         let fingerprint = hexadecimal(&Sha256::digest(&bytes));

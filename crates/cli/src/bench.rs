@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::language::gguf_text;
 use crate::obtain::{Wanted, obtain};
 use crate::print::print;
+use crate::templates;
 
 const HELP: &str = "usage: peregrine bench COMMAND [options]\n\ncommands:\n  serving    put a load on a server \
                     and measure it (arguments of sglang.bench_serving)\n  one-batch  the latency of one batch of \
@@ -79,11 +80,11 @@ pub(crate) fn vocabulary(name: &str, env: &Env) -> Result<Vocabulary, Vocabulary
         again: false,
     };
     if Path::new(name).join("tokenizer.json").is_file() {
-        return Vocabulary::from_path(name);
+        return Vocabulary::with_templates(name, &templates::compile);
     }
     let model = obtain(wanted, env).map_err(|error| malformed(error.to_string()))?;
     if model.path.extension().is_none_or(|end| end != "gguf") {
-        return Vocabulary::from_path(&model.path.to_string_lossy());
+        return Vocabulary::with_templates(&model.path.to_string_lossy(), &templates::compile);
     }
     let (tokenizer, template) =
         gguf_text(&model.path).map_err(|error| malformed(format!("{error:#}")))?;

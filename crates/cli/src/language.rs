@@ -10,6 +10,8 @@ use flags::Parsed;
 use hub::source::wheel::{PINNED, Pin};
 use text::{GgufVocabulary, ModelFiles, SamplingDefaults, Template, Tokenizer};
 
+use crate::templates;
+
 /// What turns text into tokens and back.
 #[derive(Debug)]
 pub(crate) struct Language {
@@ -65,7 +67,7 @@ impl Language {
             None => template,
         };
         let template = template
-            .map(|source| Template::compile(&source, tokenizer.special_tokens()))
+            .map(|source| templates::compile(&source, tokenizer.special_tokens()))
             .transpose()?;
         Ok(Self {
             tokenizer,
@@ -79,7 +81,7 @@ impl Language {
 /// The tokenizer and the chat template inside a GGUF file.
 pub(crate) fn gguf_text(path: &Path) -> anyhow::Result<(Tokenizer, Option<Template>)> {
     let (tokenizer, template, _) = from_gguf(&GgufSource::open(path)?)?;
-    let compile = |source: String| Template::compile(&source, tokenizer.special_tokens());
+    let compile = |source: String| templates::compile(&source, tokenizer.special_tokens());
     let template = template.map(compile).transpose()?;
     Ok((tokenizer, template))
 }

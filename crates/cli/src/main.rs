@@ -23,6 +23,7 @@ mod progress;
 mod pull;
 mod serve;
 mod start;
+mod templates;
 
 use std::io::{Write as _, stderr};
 use std::process::ExitCode;
@@ -33,6 +34,12 @@ use self::failure::{Failure, usage};
 use self::print::print;
 
 fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == templates::WORD)
+    {
+        return templates::serve();
+    }
     let done = command_line::words(std::env::args_os().skip(1)).and_then(|words| {
         let (command, words) = command_line::split(&words);
         run(command.as_deref(), &words)

@@ -157,7 +157,10 @@ impl From<TokenizerError> for ApiError {
 
 impl From<TemplateError> for ApiError {
     fn from(error: TemplateError) -> Self {
-        Self::Invalid(error.to_string())
+        match error {
+            TemplateError::NoProcess(_) => Self::Failed(error.to_string()),
+            _ => Self::Invalid(error.to_string()),
+        }
     }
 }
 

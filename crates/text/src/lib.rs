@@ -20,6 +20,8 @@ pub use model_files::{ModelFiles, ModelFilesError, SamplingDefaults};
 pub use reasoning::{ReasoningEvent, ReasoningFormat, ReasoningParser, UnknownReasoningFormat};
 pub use stop_patterns::{PatternSearch, StopPatternError, StopPatterns};
 pub use stop_strings::{StopOutcome, StopStrings};
-pub use template::{ContentFormat, RenderInput, Template, TemplateError};
+pub use template::{
+    ContentFormat, RenderInput, Sandbox, SandboxLimits, Template, TemplateError, serve_sandbox,
+};
 pub use tokenizer::{GgufVocabulary, SpecialTokens, Tokenizer, TokenizerError};
 pub use tools::{ToolEvent, ToolFormat, ToolParser, UnknownToolFormat};

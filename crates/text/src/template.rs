@@ -1,32 +1,52 @@
 //! Chat templates: Jinja as models use it, rendered as the reference library renders it.
 
+mod bounds;
+mod compiled;
 mod environment;
 mod final_message;
 mod generation_tags;
+mod process;
 mod python_json;
 mod python_repr;
 mod python_text;
+mod sandbox;
 mod strftime;
+mod wire;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use minijinja::value::Serde;
-use minijinja::{Environment, ErrorKind, Value};
+use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
-use crate::caught::caught;
+pub use self::process::serve as serve_sandbox;
+pub use self::sandbox::{Sandbox, SandboxLimits};
+
+use self::compiled::Compiled;
+use self::sandbox::Remote;
 use crate::tokenizer::SpecialTokens;
 
-/// Instructions a rendering may take; the longest template needs a few thousand for a message.
-const FUEL: u64 = 10_000_000;
-
-/// Instructions for the tiny conversations that show what a template can do.
-const PROBE_FUEL: u64 = 100_000;
-
 /// Why a template could not be compiled or rendered.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Serialize, Deserialize, thiserror::Error)]
 pub enum TemplateError {
+    /// The template is longer than any real one.
+    #[error("the chat template has {length} bytes, the limit is {limit}")]
+    TooLarge {
+        /// Its length.
+        length: usize,
+        /// The most that is read.
+        limit: usize,
+    },
+    /// One tag holds so many tokens, or one condition so many cases, that parsing could exhaust the stack.
+    #[error("the chat template has more than {limit} {what} (line {line})")]
+    TooDeep {
+        /// What there are too many of.
+        what: String,
+        /// The most that is parsed.
+        limit: usize,
+        /// Where the limit is passed.
+        line: usize,
+    },
     /// The template is not Jinja.
     #[error("the chat template is malformed: {0}")]
     Syntax(String),
@@ -45,6 +65,24 @@ pub enum TemplateError {
     /// The template engine broke on an operation in the template.
     #[error("the chat template broke the template engine: {0}")]
     EngineBroke(String),
+    /// Rendering needed more memory than its process has.
+    #[error("the chat template needs more than {} MiB of memory", limit >> 20)]
+    OutOfMemory {
+        /// Bytes it may take for a conversation of this length.
+        limit: u64,
+    },
+    /// Rendering took too long.
+    #[error("the chat template takes more than {seconds} s")]
+    OutOfTime {
+        /// Seconds of a processor that it may take for a conversation of this length.
+        seconds: u64,
+    },
+    /// Parsing or rendering ended the process that does it.
+    #[error("the chat template broke the process that renders it: {0}")]
+    ProcessEnded(String),
+    /// There is no process to render in.
+    #[error("no process can render the chat template: {0}")]
+    NoProcess(String),
     /// Messages are not a list of objects.
     #[error("message {index} is not an object")]
     NotAMessage {
@@ -60,7 +98,7 @@ pub enum TemplateError {
 }
 
 /// Which form of message content a template renders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContentFormat {
     /// Only text.
     Text,
@@ -101,131 +139,56 @@ impl<'a> RenderInput<'a> {
     }
 }
 
-/// A compiled chat template.
+/// A chat template that was found to be well formed.
 #[derive(Debug)]
 pub struct Template {
-    environment: Environment<'static>,
-    special: SpecialTokens,
+    home: Home,
     format: ContentFormat,
 }
 
+/// Where a template is rendered.
+#[derive(Debug)]
+enum Home {
+    ThisProcess(Box<Compiled>),
+    Sandbox(Remote),
+}
+
 impl Template {
-    /// Compiles a template. It is code from outside: it gets no loader, no files, and a limit.
+    /// Compiles a template to be rendered in this process, on the caller's thread. Steps are bounded, memory and
+    /// time are not: a template that is not trusted belongs into a [`Sandbox`].
     pub fn compile(source: &str, special: &SpecialTokens) -> Result<Self, TemplateError> {
-        let mut environment = environment::new();
-        let source = generation_tags::as_scopes(source);
-        caught(|| environment.add_template_owned("chat", source))
-            .map_err(TemplateError::EngineBroke)?
-            .map_err(|error| TemplateError::Syntax(describe(&error)))?;
-        let mut template = Self {
-            environment,
-            special: special.clone(),
-            format: ContentFormat::Text,
-        };
-        template.environment.set_fuel(Some(PROBE_FUEL));
-        template.format = template.find_format();
-        template.environment.set_fuel(Some(FUEL));
-        Ok(template)
+        let mut compiled = Compiled::new(source, special)?;
+        let format = compiled.find_format();
+        Ok(Self {
+            home: Home::ThisProcess(Box::new(compiled)),
+            format,
+        })
+    }
+
+    /// Compiles a template to be rendered in processes of their own, with bounds on memory, time and stack.
+    pub fn compile_in(
+        sandbox: &Arc<Sandbox>,
+        source: &str,
+        special: &SpecialTokens,
+    ) -> Result<Self, TemplateError> {
+        bounds::check(source)?;
+        let (remote, format) = Remote::compile(sandbox, source, special)?;
+        Ok(Self {
+            home: Home::Sandbox(remote),
+            format,
+        })
     }
 
     /// Renders a conversation.
     pub fn render(&self, input: RenderInput<'_>) -> Result<String, TemplateError> {
-        let mut messages = final_message::with_reasoning_names(input.messages)?;
-        if !input.continue_final_message {
-            return self.render_messages(&messages, input);
+        match &self.home {
+            Home::ThisProcess(compiled) => compiled.render(input),
+            Home::Sandbox(remote) => remote.render(input),
         }
-        let mark = final_message::Mark::set(&mut messages)?;
-        mark.cut(self.render_messages(&messages, input)?)
     }
 
     /// Which form of message content this template renders.
     pub fn content_format(&self) -> ContentFormat {
         self.format
-    }
-
-    fn render_messages(
-        &self,
-        messages: &serde_json::Value,
-        input: RenderInput<'_>,
-    ) -> Result<String, TemplateError> {
-        let mut variables: BTreeMap<&str, Value> = BTreeMap::new();
-        variables.insert("documents", Value::from(()));
-        for (name, token) in self.special.named() {
-            variables.insert(name, Value::from(token));
-        }
-        for (name, value) in input.kwargs.into_iter().flatten() {
-            variables.insert(name, Value::from(Serde(value)));
-        }
-        variables.insert("messages", Value::from(Serde(messages)));
-        variables.insert(
-            "tools",
-            input
-                .tools
-                .map_or(Value::from(()), |tools| Value::from(Serde(tools))),
-        );
-        variables.insert(
-            "add_generation_prompt",
-            Value::from(input.add_generation_prompt),
-        );
-        variables.insert("strftime_now", strftime::function(input.now));
-        let template = self
-            .environment
-            .get_template("chat")
-            .map_err(|error| classify(&error))?;
-        caught(|| template.render(Value::from(variables)))
-            .map_err(TemplateError::EngineBroke)?
-            .map_err(|error| classify(&error))
-    }
-
-    /// Renders two small conversations to see which form of content comes out as text.
-    fn find_format(&self) -> ContentFormat {
-        const NEEDLE: &str = "n33dle";
-        let shows = |content: serde_json::Value| {
-            let messages = serde_json::json!([{"role": "user", "content": content}]);
-            let rendered = self.render(RenderInput::new(&messages)).unwrap_or_default();
-            rendered.contains(NEEDLE)
-                && !rendered.contains("'text'")
-                && !rendered.contains("\"text\"")
-        };
-        let text = shows(NEEDLE.into());
-        let parts = shows(serde_json::json!([{"type": "text", "text": NEEDLE}]));
-        match (text, parts) {
-            (true, true) => ContentFormat::TextOrParts,
-            (false, true) => ContentFormat::Parts,
-            (_, false) => ContentFormat::Text,
-        }
-    }
-}
-
-/// A message of `raise_exception`, carried inside the engine's error.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Raised(String);
-
-fn classify(error: &minijinja::Error) -> TemplateError {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(current) = cause {
-        if let Some(Raised(message)) = current.downcast_ref() {
-            return TemplateError::Refused(message.clone());
-        }
-        if let Some(inner) = current.downcast_ref::<minijinja::Error>()
-            && inner.kind() == ErrorKind::OutOfFuel
-        {
-            return TemplateError::TooLong { limit: FUEL };
-        }
-        cause = current.source();
-    }
-    TemplateError::Failed(describe(error))
-}
-
-/// What the engine says and where; without the source text it would quote.
-fn describe(error: &minijinja::Error) -> String {
-    let what = match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
-    };
-    match error.line() {
-        Some(line) => format!("{what} (line {line})"),
-        None => what,
     }
 }

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use protocol::openai::ChatRequest;
-use serde_json::Value;
 
 use super::completions::envelope;
 use crate::clock::Moment;
@@ -18,9 +17,6 @@ use crate::respond::chat::{ChatEvents, ChatView};
 use crate::start::{NO_TOKENIZER, start};
 use crate::state::Shared;
 use crate::stream;
-
-/// Conversations longer than this are rendered where they keep nobody waiting.
-const RENDER_INLINE: usize = 16 << 10;
 
 /// `/v1/chat/completions`
 pub(crate) async fn chat(
@@ -56,31 +52,8 @@ async fn convert(
     text: Arc<TextPipeline>,
 ) -> Result<Chat, ApiError> {
     let (rules, state) = (state.rules(), Arc::clone(state));
-    let length = request
-        .messages
-        .as_deref()
-        .unwrap_or_default()
-        .iter()
-        .map(content_len)
-        .sum();
     let convert = move || chat::chat(request, &text, &state.config.sampling_defaults, rules);
-    if RENDER_INLINE >= length {
-        return convert();
-    }
+    // Rendering waits for another process and takes as long as the template likes.
     let converted = tokio::task::spawn_blocking(convert).await;
     converted.map_err(|error| ApiError::Failed(error.to_string()))?
-}
-
-/// Bytes of text in a message, roughly.
-fn content_len(message: &serde_json::Map<String, Value>) -> usize {
-    match message.get("content") {
-        Some(Value::String(text)) => text.len(),
-        Some(Value::Array(parts)) => {
-            let texts = parts
-                .iter()
-                .filter_map(|part| part.get("text").and_then(Value::as_str));
-            texts.map(str::len).sum()
-        }
-        _ => 0,
-    }
 }

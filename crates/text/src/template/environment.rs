@@ -1,10 +1,13 @@
 //! The environment that chat templates are written for.
 
+use std::borrow::Cow;
+
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
-use super::{Raised, python_json, python_repr, python_text};
+use super::compiled::Raised;
+use super::{python_json, python_repr, python_text};
 
 pub(super) fn new() -> Environment<'static> {
     let mut environment = Environment::new();
@@ -17,9 +20,9 @@ pub(super) fn new() -> Environment<'static> {
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment.set_unknown_method_callback(python_text::method);
     minijinja_contrib::add_to_environment(&mut environment);
-    environment.set_formatter(|out, _, value| Ok(out.write_str(&python_repr::text(value))?));
+    environment.set_formatter(|out, _, value| Ok(out.write_str(&python_repr::text(value)?)?));
     environment.add_filter("string", |value: &Value| {
-        python_repr::text(value).into_owned()
+        python_repr::text(value).map(Cow::into_owned)
     });
     environment.add_filter("tojson", python_json::tojson);
     environment.add_function("raise_exception", raise_exception);

@@ -62,6 +62,7 @@ struct Writer {
 
 impl Writer {
     fn write(&self, value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+        python_repr::check_depth(depth)?;
         match value.kind() {
             ValueKind::None => out.push_str("null"),
             ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),

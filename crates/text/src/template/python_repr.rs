@@ -3,49 +3,60 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use minijinja::Value;
 use minijinja::value::ValueKind;
+use minijinja::{Error, ErrorKind, Value};
 
-/// Deeper values are not taken apart; JSON from outside is never this deep.
-const MAX_DEPTH: usize = 128;
+/// JSON from outside is never deeper; a namespace that holds itself is.
+const MAX_DEPTH: usize = 160;
 
-/// A value as `str()` gives it.
-pub(super) fn text(value: &Value) -> Cow<'_, str> {
-    if let Some(text) = value.as_str() {
-        return Cow::Borrowed(text);
+/// An error for a value in which values are nested too deep to be written.
+pub(super) fn check_depth(depth: usize) -> Result<(), Error> {
+    if depth < MAX_DEPTH {
+        return Ok(());
     }
-    let mut out = String::new();
-    write_repr(value, 0, &mut out);
-    Cow::Owned(out)
+    let message = format!("a value that holds values more than {MAX_DEPTH} deep cannot be written");
+    Err(Error::new(ErrorKind::InvalidOperation, message))
 }
 
-fn write_repr(value: &Value, depth: usize, out: &mut String) {
+/// A value as `str()` gives it.
+pub(super) fn text(value: &Value) -> Result<Cow<'_, str>, Error> {
+    if let Some(text) = value.as_str() {
+        return Ok(Cow::Borrowed(text));
+    }
+    let mut out = String::new();
+    write_repr(value, 0, &mut out)?;
+    Ok(Cow::Owned(out))
+}
+
+fn write_repr(value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+    check_depth(depth)?;
     match value.kind() {
         ValueKind::String => write_text(value.as_str().unwrap_or_default(), out),
         ValueKind::Number if !value.is_integer() => match f64::try_from(value.clone()) {
             Ok(number) => out.push_str(&float(number)),
             Err(_) => write_display(value, out),
         },
-        ValueKind::Seq if depth < MAX_DEPTH && !value.is_tuple() => {
+        ValueKind::Seq if !value.is_tuple() => {
             out.push('[');
             for (index, item) in value.try_iter().into_iter().flatten().enumerate() {
                 separate(index, out);
-                write_repr(&item, depth + 1, out);
+                write_repr(&item, depth + 1, out)?;
             }
             out.push(']');
         }
-        ValueKind::Map if depth < MAX_DEPTH => {
+        ValueKind::Map => {
             out.push('{');
             for (index, key) in value.try_iter().into_iter().flatten().enumerate() {
                 separate(index, out);
-                write_repr(&key, depth + 1, out);
+                write_repr(&key, depth + 1, out)?;
                 out.push_str(": ");
-                write_repr(&value.get_item(&key).unwrap_or_default(), depth + 1, out);
+                write_repr(&value.get_item(&key).unwrap_or_default(), depth + 1, out)?;
             }
             out.push('}');
         }
         _ => write_display(value, out),
     }
+    Ok(())
 }
 
 fn separate(index: usize, out: &mut String) {
@@ -162,7 +173,7 @@ mod tests {
             (json!([]), "[]"),
         ];
         for (value, expected) in table {
-            assert_eq!(text(&Value::from(Serde(&value))), expected);
+            assert_eq!(text(&Value::from(Serde(&value))).unwrap(), expected);
         }
     }
 }

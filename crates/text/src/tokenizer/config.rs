@@ -1,12 +1,13 @@
 //! What tokenizer_config.json and special_tokens_map.json say beyond tokenizer.json.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokenizers::AddedToken;
 
 use super::TokenizerError;
 
 /// The special tokens by what they are for, as texts; templates use them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpecialTokens {
     /// Begins a text.
     pub bos: Option<String>,
