@@ -104,8 +104,7 @@ fn advice(path: &Path) -> String {
 fn from_folder(path: &Path) -> anyhow::Result<Parts> {
     let advice = || advice(path);
     if path.is_file() {
-        let bytes = fs::read(path).with_context(advice)?;
-        let tokenizer = Tokenizer::from_tokenizer_json(&bytes).with_context(advice)?;
+        let tokenizer = Tokenizer::from_file(path).with_context(advice)?;
         return Ok((tokenizer, None, SamplingDefaults::default()));
     }
     if !path.join("config.json").exists() {

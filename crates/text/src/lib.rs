@@ -2,6 +2,7 @@
 //! and the parsers that find reasoning and tool calls in a stream. It knows what a model folder says
 //! about text. It refuses to know HTTP, engines and tensors: it is given strings and gives back values.
 
+mod bounded_file;
 mod caught;
 pub mod chat;
 pub mod detokenizer;

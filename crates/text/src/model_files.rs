@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use crate::bounded_file;
 use crate::tokenizer::{Tokenizer, TokenizerConfig, TokenizerError};
 
 /// Why a model folder could not be read.
@@ -186,7 +187,7 @@ fn ids(value: Option<&Value>) -> Vec<u32> {
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>, ModelFilesError> {
-    match std::fs::read(path) {
+    match bounded_file::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(ModelFilesError::Unreadable {

@@ -5,6 +5,7 @@ mod config;
 mod error;
 mod file;
 mod gguf;
+mod growth;
 mod json;
 mod model;
 mod pre;
@@ -13,8 +14,6 @@ mod table;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokenizers::Tokenizer as Library;
-
 pub use config::SpecialTokens;
 pub(crate) use config::TokenizerConfig;
 pub use error::TokenizerError;
@@ -22,6 +21,7 @@ pub use gguf::GgufVocabulary;
 
 use bound::TokenBound;
 use error::guarded;
+use growth::Library;
 use table::{Coding, TokenTable};
 
 /// A tokenizer; a clone is another handle to the same one.
@@ -71,6 +71,11 @@ impl Tokenizer {
     /// Reads a tokenizer.json alone: without its configuration no token is known as bos or eos.
     pub fn from_tokenizer_json(bytes: &[u8]) -> Result<Self, TokenizerError> {
         json::from_bytes(bytes, TokenizerConfig::default())
+    }
+
+    /// Reads a file like tokenizer.json alone.
+    pub fn from_file(path: &Path) -> Result<Self, TokenizerError> {
+        json::from_file(path)
     }
 
     /// Reads tokenizer.json, tokenizer_config.json and special_tokens_map.json of a model folder;

@@ -5,12 +5,13 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use tokenizers::AddedToken;
 use tokenizers::models::ModelWrapper;
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::tokenizer::{NormalizedString, Normalizer, SplitDelimiterBehavior};
-use tokenizers::{AddedToken, Tokenizer as Library};
 
+use super::growth::{Bounded, Library};
 use super::table::byte_of;
 
 /// NFC makes no text shorter than by this: its worst are the three letters of U+0390, 7 bytes to 2.
@@ -35,7 +36,8 @@ pub(super) struct TokenBound {
 impl TokenBound {
     /// The bound of a tokenizer; `None` where a token may stand for any number of bytes.
     pub(super) fn new(library: &Library, entries: &[(String, u32)]) -> Option<Self> {
-        let normalizer = library.get_normalizer();
+        let bounded = library.get_normalizer();
+        let normalizer = bounded.map(|bounded| &bounded.0);
         let shrinks = normalizer.map_or(Some(1), shrinks)?;
         let bytes_are_letters = match library.get_pre_tokenizer() {
             None => false,
@@ -55,7 +57,7 @@ impl TokenBound {
         }
         let added = library.get_added_vocabulary().get_added_tokens_decoder();
         let mut added = added.values();
-        added.try_for_each(|token| longest.add_added(token, normalizer))?;
+        added.try_for_each(|token| longest.add_added(token, bounded))?;
         let share_of_changed = if bytes_of_text().all(|byte| known.contains(&byte)) {
             share(longest.of_all.checked_mul(shrinks)?)
         } else {
@@ -121,11 +123,7 @@ impl Longest {
     }
 
     /// A token that takes the spaces beside it has no length.
-    fn add_added(
-        &mut self,
-        token: &AddedToken,
-        normalizer: Option<&NormalizerWrapper>,
-    ) -> Option<()> {
+    fn add_added(&mut self, token: &AddedToken, normalizer: Option<&Bounded>) -> Option<()> {
         if token.lstrip || token.rstrip {
             return None;
         }

@@ -1,13 +1,14 @@
 //! Tokenizers from the vocabulary inside a GGUF file.
 
 use rustc_hash::FxHashMap;
+use tokenizers::AddedToken;
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::normalizers::prepend::Prepend;
 use tokenizers::normalizers::replace::Replace;
 use tokenizers::normalizers::utils::Sequence;
-use tokenizers::{AddedToken, Tokenizer as Library};
 
 use super::error::guarded;
+use super::growth::{Bounded, Library};
 use super::model::BpeParts;
 use super::pre::PreRule;
 use super::table::Coding;
@@ -131,7 +132,11 @@ fn byte_level(mut vocabulary: GgufVocabulary) -> Result<Tokenizer, TokenizerErro
     .build()?;
     let mut library = Library::new(model);
     library.with_pre_tokenizer(Some(rule.pre_tokenizer()?));
-    guarded(|| library.with_normalizer(rule.normalizer()).map(|_| ()))?;
+    guarded(|| {
+        library
+            .with_normalizer(rule.normalizer().map(Bounded))
+            .map(|_| ())
+    })?;
     let add_bos = vocabulary.add_bos.unwrap_or(rule.add_bos);
     finish(
         &vocabulary,
@@ -179,7 +184,11 @@ fn sentence_piece(mut vocabulary: GgufVocabulary) -> Result<Tokenizer, Tokenizer
         normalizers.insert(0, NormalizerWrapper::Prepend(Prepend::new("▁".to_owned())));
     }
     let normalizer = NormalizerWrapper::Sequence(Sequence::new(normalizers));
-    guarded(|| library.with_normalizer(Some(normalizer)).map(|_| ()))?;
+    guarded(|| {
+        library
+            .with_normalizer(Some(Bounded(normalizer)))
+            .map(|_| ())
+    })?;
     let add_bos = vocabulary.add_bos.unwrap_or(true);
     finish(
         &vocabulary,

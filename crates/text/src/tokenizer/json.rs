@@ -4,15 +4,18 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokenizers::AddedToken;
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::processors::PostProcessorWrapper;
-use tokenizers::{AddedToken, Tokenizer as Library};
+
+use crate::bounded_file;
 
 use super::config::TokenizerConfig;
 use super::error::guarded;
 use super::file::TokenizerFile;
+use super::growth::{self, Bounded, Library};
 use super::table::Coding;
 use super::{Parts, Surround, Tokenizer, TokenizerError, model};
 
@@ -24,6 +27,7 @@ pub(super) fn from_bytes(
 ) -> Result<Tokenizer, TokenizerError> {
     let file: TokenizerFile =
         serde_json::from_slice(bytes).map_err(|error| malformed(error.to_string()))?;
+    growth::check(&file)?;
     let decoding = Decoding::of(file.decoder.as_ref());
     let (model, entries) = model::from_section(file.model)?;
     let mut library = Library::new(model);
@@ -31,7 +35,7 @@ pub(super) fn from_bytes(
     let cuts: Option<PreTokenizerWrapper> = section("pre_tokenizer", file.pre_tokenizer)?;
     let surround: Option<PostProcessorWrapper> = section("post_processor", file.post_processor)?;
     let decoder: Option<DecoderWrapper> = section("decoder", file.decoder)?;
-    guarded(|| library.with_normalizer(normalizer).map(|_| ()))?;
+    guarded(|| library.with_normalizer(normalizer.map(Bounded)).map(|_| ()))?;
     library.with_pre_tokenizer(cuts);
     library.with_post_processor(surround);
     library.with_decoder(decoder);
@@ -65,6 +69,10 @@ pub(super) fn from_bytes(
     })
 }
 
+pub(super) fn from_file(path: &Path) -> Result<Tokenizer, TokenizerError> {
+    from_bytes(&read(path)?, TokenizerConfig::default())
+}
+
 pub(super) fn from_folder(folder: &Path) -> Result<Tokenizer, TokenizerError> {
     let mut config = TokenizerConfig::default();
     for name in ["special_tokens_map.json", "tokenizer_config.json"] {
@@ -72,14 +80,18 @@ pub(super) fn from_folder(folder: &Path) -> Result<Tokenizer, TokenizerError> {
             config.read(&bytes, name)?;
         }
     }
-    let path = folder.join(FILE);
-    let bytes =
-        std::fs::read(&path).map_err(|source| TokenizerError::Unreadable { path, source })?;
-    from_bytes(&bytes, config)
+    from_bytes(&read(&folder.join(FILE))?, config)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TokenizerError> {
+    bounded_file::read(path).map_err(|source| TokenizerError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn read_if_present(path: &Path) -> Result<Option<Vec<u8>>, TokenizerError> {
-    match std::fs::read(path) {
+    match bounded_file::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(TokenizerError::Unreadable {
