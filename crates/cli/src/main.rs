@@ -4,6 +4,7 @@
 
 mod args;
 mod bench;
+mod bus_error;
 mod command_line;
 mod cuda_libraries;
 mod device;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     {
         return templates::serve();
     }
+    bus_error::explain();
     let done = command_line::words(std::env::args_os().skip(1)).and_then(|words| {
         let (command, words) = command_line::split(&words);
         run(command.as_deref(), &words)
