@@ -1,7 +1,7 @@
 //! Checks and chores of the repository: `cargo xtask tidy` looks whether the tree keeps the rules of
-//! the house, `kernels` compiles those of the GPU, `emulate` tests them without one, `gpu` prepares a
-//! run on one, and `versus` measures us against other servers on this machine. Nothing here is part
-//! of the product, and no crate may depend on it.
+//! the house, `fuzz` gives its readers damaged bytes, `kernels` compiles those of the GPU, `emulate`
+//! tests them without one, `gpu` prepares a run on one, and `versus` measures us against other servers
+//! on this machine. Nothing here is part of the product, and no crate may depend on it.
 
 #![expect(
     clippy::print_stdout,
@@ -12,6 +12,7 @@
 mod code_size;
 mod emulate;
 mod folder;
+mod fuzz;
 mod gpu;
 mod kernels;
 mod tidy;
@@ -28,6 +29,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 commands:
   kernels             compile the GPU kernels into target/kernels
   emulate             run GPU kernels on the host beside loops in double precision
+  fuzz [TARGET...]    run everything that reads bytes of others on damaged ones; --help says more
   gpu [--as-text]     build what a machine with a GPU is to run, into the folder carry; with kernels as
                       cards newer than Hopper get them, which their driver compiles
   tidy                compare the tree with the rules of the house
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     let result = match words.first().map(String::as_str) {
         Some("kernels") => kernels::run(&root(), Code::All),
         Some("emulate") => emulate::run(&root()),
+        Some("fuzz") => fuzz::run(&root(), &words[1..]),
         Some("gpu") => match &words[1..] {
             [] => gpu::run(&root(), Code::All),
             [word] if word == "--as-text" => gpu::run(&root(), Code::Text),

@@ -16,7 +16,7 @@ mod wire;
 
 pub use backend::{BACKENDS, Backend, Family};
 pub use control::{Control, ControlError, Reply};
-pub use http1::{Url, UrlError};
+pub use http1::{Url, UrlError, read_answer};
 pub use lag::Lags;
 pub use manner::{Extras, Manner, Sampling, Wording};
 pub use tls::{Trust, TrustError};

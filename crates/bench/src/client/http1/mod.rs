@@ -6,7 +6,9 @@
 mod body;
 mod head;
 mod url;
+mod whole;
 
 pub(crate) use body::BodyFraming;
 pub(crate) use head::{ResponseHead, write_request_head};
 pub use url::{Url, UrlError};
+pub use whole::read_answer;
