@@ -6,3 +6,4 @@ mod command_line;
 mod lifecycle;
 mod process;
 mod python;
+mod templates;

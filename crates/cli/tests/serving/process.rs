@@ -50,12 +50,26 @@ pub(crate) struct Server {
 impl Server {
     /// Random weights, token ids in and out.
     pub(crate) fn tiny(args: &[&str]) -> Self {
+        Self::invented(&[&["--skip-tokenizer-init"], args].concat())
+    }
+
+    /// Random weights and this tokenizer.
+    pub(crate) fn with_tokenizer(path: &str, args: &[&str]) -> Self {
+        Self::invented(&[&["--tokenizer-path", path], args].concat())
+    }
+
+    fn invented(args: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("config.json"), DIMENSIONS).unwrap();
-        let model = home.path().to_str().unwrap().to_owned();
-        let dummy = ["--load-format", "dummy", "--skip-tokenizer-init"];
+        let model = Self::description(home.path());
+        let dummy = ["--load-format", "dummy"];
         let program = command(home.path());
         Self::launch(program, home, &["serve", &model], &[&dummy, args].concat())
+    }
+
+    /// A folder with the description of a tiny model, without weights.
+    pub(crate) fn description(home: &Path) -> String {
+        std::fs::write(home.join("config.json"), DIMENSIONS).unwrap();
+        home.to_str().unwrap().to_owned()
     }
 
     /// A real model.
