@@ -18,8 +18,12 @@ pub(crate) enum Track {
 /// The first track of kernels; those that overlap are drawn on further ones.
 const KERNELS: usize = 3;
 
-/// A recording that nobody stops ends after so many spans: some hundred megabytes, hours of steps.
-const MOST_SPANS: usize = 1 << 20;
+/// A recording that nobody stops and that has no number of steps ends after so many.
+const MOST_STEPS: u64 = 100_000;
+/// Every recording ends when its spans have so many bytes as text, and has as many bytes of kernels at most.
+const MOST_BYTES: usize = 128 << 20;
+/// Bytes of a span as text, without its facts and its name.
+const SPAN_BYTES: usize = 96;
 
 struct Span {
     name: &'static str,
@@ -47,9 +51,11 @@ impl Kernels {
 /// A recording of steps in the Chrome trace format, which Perfetto opens.
 pub(crate) struct Profile {
     spans: Vec<Span>,
+    /// What they have as text.
+    bytes: usize,
     began: Duration,
-    /// Steps still to be recorded; without a limit the recording lasts until it is stopped or full.
-    steps_left: Option<u64>,
+    /// Steps still to be recorded.
+    steps_left: u64,
     kernels: Kernels,
     result: oneshot::Sender<String>,
 }
@@ -64,8 +70,9 @@ impl Profile {
     ) -> Self {
         Self {
             spans: Vec::new(),
+            bytes: 0,
             began: now,
-            steps_left: steps,
+            steps_left: steps.unwrap_or(MOST_STEPS),
             kernels,
             result,
         }
@@ -80,6 +87,7 @@ impl Profile {
         facts: String,
     ) {
         if start >= self.began {
+            self.bytes += SPAN_BYTES + name.len() + facts.len();
             self.spans.push(Span {
                 name,
                 track,
@@ -92,15 +100,15 @@ impl Profile {
 
     /// Counts a step; true when it was the last one to record.
     pub(crate) fn step_done(&mut self) -> bool {
-        if self.spans.len() >= MOST_SPANS {
-            tracing::warn!("the recording of steps is full with {MOST_SPANS} spans and ends");
+        if self.bytes >= MOST_BYTES {
+            tracing::warn!(
+                "the recording of steps is full with {} spans and ends",
+                self.spans.len()
+            );
             return true;
         }
-        let Some(left) = &mut self.steps_left else {
-            return false;
-        };
-        *left = left.saturating_sub(1);
-        *left == 0
+        self.steps_left = self.steps_left.saturating_sub(1);
+        self.steps_left == 0
     }
 
     /// Hands the recording to whoever asked for it, from a thread of its own: there may be millions of kernels.
@@ -128,8 +136,9 @@ fn trace(spans: &[Span], began: Duration, kernels: &Result<DeviceTrace, NoTracer
     }
     let said = match kernels {
         Ok(trace) => {
-            write_kernels(&mut json, &trace.spans, began);
-            format!("{} recorded, {} dropped", trace.spans.len(), trace.dropped)
+            let written = write_kernels(&mut json, &trace.spans, began, MOST_BYTES);
+            let left_out = (trace.spans.len() - written) as u64 + trace.dropped;
+            format!("{written} recorded, {left_out} dropped")
         }
         Err(none) => format!("not recorded: {none}"),
     };
@@ -142,10 +151,15 @@ fn trace(spans: &[Span], began: Duration, kernels: &Result<DeviceTrace, NoTracer
     json
 }
 
-/// Kernels begin before their predecessors end: each is drawn on the first track that is free.
-fn write_kernels(json: &mut String, spans: &[DeviceSpan], began: Duration) {
+/// Kernels begin before their predecessors end: each is drawn on the first track that is free. Returns how many there was
+/// room for.
+fn write_kernels(json: &mut String, spans: &[DeviceSpan], began: Duration, room: usize) -> usize {
+    let full = json.len() + room;
     let mut free: Vec<Duration> = Vec::new();
-    for span in spans {
+    for (written, span) in spans.iter().enumerate() {
+        if json.len() >= full {
+            return written;
+        }
         let lane = free.iter().position(|end| *end <= span.start);
         let lane = lane.unwrap_or_else(|| {
             let lane = free.len();
@@ -162,6 +176,7 @@ fn write_kernels(json: &mut String, spans: &[DeviceSpan], began: Duration) {
         let times = (began + span.start, began + span.end);
         write_span(json, KERNELS + lane, &escaped(&span.name), times, "");
     }
+    spans.len()
 }
 
 fn name_track(json: &mut String, track: usize, name: &str) {
@@ -257,16 +272,32 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_that_nobody_stops_ends_when_it_is_full() {
-        let (result, _trace) = oneshot::channel();
-        let kernels = Kernels(Err(NoTracer("not here".to_owned())));
-        let mut profile = Profile::begin(Duration::ZERO, None, kernels, result);
+    fn a_recording_that_nobody_stops_ends_by_steps_or_by_bytes() {
+        let begin = |steps| {
+            let (result, _trace) = oneshot::channel();
+            let kernels = Kernels(Err(NoTracer("not here".to_owned())));
+            Profile::begin(Duration::ZERO, steps, kernels, result)
+        };
+        let mut profile = begin(None);
+        assert!((1..MOST_STEPS).all(|_| !profile.step_done()));
+        assert!(profile.step_done());
+        let mut profile = begin(Some(u64::MAX));
+        let facts = " ".repeat(1 << 20);
         let mut step = || {
-            profile.span("step", Track::Steps, micros(1), micros(2), String::new());
+            profile.span("step", Track::Steps, micros(1), micros(2), facts.clone());
             profile.step_done()
         };
-        assert!((1..MOST_SPANS).all(|_| !step()));
+        assert!((1..MOST_BYTES >> 20).all(|_| !step()));
         assert!(step());
+    }
+
+    #[test]
+    fn kernels_beyond_the_room_of_a_trace_are_left_out() {
+        let spans: Vec<_> = (0..100).map(|time| kernel("k", time, time)).collect();
+        let mut json = String::new();
+        let written = write_kernels(&mut json, &spans, micros(0), 1000);
+        assert!((5..20).contains(&written), "{written}");
+        assert_eq!(json.matches("\"ph\":\"X\"").count(), written);
     }
 
     #[test]
