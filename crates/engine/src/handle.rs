@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) inbox: AtomicUsize,
     /// Sequences that wait. Who leaves the inbox is counted here first, so that the queue never looks shorter than it is.
     pub(crate) waiting: AtomicUsize,
+    /// Places of the queue that are there for probes, beside those of the configuration.
+    pub(crate) probes: AtomicUsize,
     pub(crate) draining: AtomicBool,
     pub(crate) healthy: AtomicBool,
     pub(crate) recorded: Recorded,
@@ -56,6 +58,7 @@ impl Shared {
             times: Mutex::default(),
             inbox: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            probes: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             healthy: AtomicBool::new(true),
             recorded: Recorded::default(),
@@ -145,7 +148,8 @@ impl EngineHandle {
         let shared = &self.shared;
         let place = |inbox| {
             let queued = inbox + shared.waiting.load(Ordering::Acquire);
-            (queued < shared.config.max_waiting).then_some(inbox + 1)
+            let probes = shared.probes.load(Ordering::Acquire);
+            (queued < shared.config.max_waiting.saturating_add(probes)).then_some(inbox + 1)
         };
         shared
             .inbox
@@ -210,7 +214,7 @@ impl EngineHandle {
         answer.await.unwrap_or(false)
     }
 
-    /// Records steps until `steps` have run, [`Self::stop_profile`] is called or a million spans are kept.
+    /// Records steps until `steps` have run, [`Self::stop_profile`] is called or the recording is full.
     pub fn start_profile(&self, steps: Option<u64>) -> Result<Recording, RecordingError> {
         self.shared.recorded.begin(|result| {
             let start = Command::StartProfile { steps, result };

@@ -67,6 +67,7 @@ pub fn start(
         keys: BTreeMap::new(),
         clients: BTreeMap::new(),
         in_flight: VecDeque::new(),
+        completed: 0,
         last_returned: Duration::ZERO,
         busy_since: None,
         idle_since: None,
@@ -124,6 +125,8 @@ struct Engine {
     keys: BTreeMap<RequestKey, SequenceId>,
     clients: BTreeMap<SequenceId, Client>,
     in_flight: VecDeque<InFlight>,
+    /// Steps that came back.
+    completed: u64,
     last_returned: Duration,
     /// Since when the thread has worked for steps without a break.
     busy_since: Option<Duration>,
@@ -190,6 +193,7 @@ impl Engine {
         }
         let outcome = outcome?;
         let returned = self.started.elapsed();
+        self.completed += 1;
         let progress = self.scheduler.commit(outcome, returned);
         self.emit(progress);
         self.publish();
@@ -435,6 +439,7 @@ impl Engine {
             generation_throughput: self.log.throughput(),
             idle_since: self.idle_since,
             captured: self.log.captured(),
+            completed_steps: self.completed,
             scheduler,
         };
         *self

@@ -14,6 +14,8 @@ pub struct EngineStats {
     pub idle_since: Option<Instant>,
     /// Whether the last generating step was replayed from a capture.
     pub captured: bool,
+    /// Steps that came back from the device.
+    pub completed_steps: u64,
     /// Gauges and counters of the scheduler.
     pub scheduler: SchedulerStats,
 }
