@@ -96,7 +96,7 @@ soak() {
 
 trace() {
   local model=$1 word=${2:-"64 64 1024 256"} began
-  start "$model" --disable-radix-cache --decode-log-interval 200
+  start "$model" --disable-radix-cache --decode-log-interval 200 --profile-dir "$out"
   load "$model" trace "$word" &
   began=$!
   sleep 2

@@ -59,7 +59,7 @@ pub(crate) struct Env {
     pub(crate) api_key: Option<String>,
     /// `SGLANG_IS_IN_CI`: the benchmark empties caches.
     pub(crate) in_ci: bool,
-    /// `SGLANG_TORCH_PROFILER_DIR`, for the benchmark's profiles.
+    /// `SGLANG_TORCH_PROFILER_DIR`, for profiles of the server and of the benchmark.
     pub(crate) profile_folder: Option<PathBuf>,
     /// `CUDA_HOME` or `CUDA_PATH`: where a CUDA toolkit is installed.
     pub(crate) cuda_home: Option<PathBuf>,
@@ -131,8 +131,8 @@ fn health(limit: Option<&str>, generate: Option<&str>) -> HealthCheck {
     let limit = limit.and_then(|seconds| seconds.parse().ok());
     let limit = limit.map_or_else(|| HealthCheck::default().limit(), Duration::from_secs);
     match generate.map(is_on) {
-        Some(false) => HealthCheck::Alive(limit),
-        _ => HealthCheck::Generate(limit),
+        Some(true) => HealthCheck::Generate(limit),
+        _ => HealthCheck::Alive(limit),
     }
 }
 
@@ -214,12 +214,14 @@ mod tests {
     #[test]
     fn health_follows_the_variables_of_sglang() {
         let limit = |seconds| Duration::from_secs(seconds);
-        assert_eq!(env(&[]).health, HealthCheck::Generate(limit(20)));
+        assert_eq!(env(&[]).health, HealthCheck::Alive(limit(20)));
         let variables = [
             ("SGLANG_HEALTH_CHECK_TIMEOUT", "5"),
-            ("SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION", "0"),
+            ("SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION", "true"),
         ];
-        assert_eq!(env(&variables).health, HealthCheck::Alive(limit(5)));
+        assert_eq!(env(&variables).health, HealthCheck::Generate(limit(5)));
+        let off = [("SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION", "0")];
+        assert_eq!(env(&off).health, HealthCheck::Alive(limit(20)));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod device;
 mod end;
 mod env;
 mod failure;
+mod front;
 mod generate;
 mod inspect;
 mod language;

@@ -1,7 +1,5 @@
 //! `peregrine serve`: a model behind HTTP.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
 use flags::{Parsed, Positional, Takes, Value};
 use hub::LocalModel;
@@ -13,7 +11,8 @@ use crate::device;
 use crate::end::end_if_held_up;
 use crate::env::Env;
 use crate::failure::Failure;
-use crate::launch::{ConfigError, table};
+use crate::front::Front;
+use crate::launch::table;
 use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
 use crate::opened::Opened;
@@ -33,8 +32,6 @@ pub(crate) const COMMAND: ServerCommand = ServerCommand {
     own: &[],
 };
 
-/// How long a connection may take until its next request has a whole head; uvicorn closes idle ones after 5 s.
-const HEAD_TIME: Duration = Duration::from_secs(30);
 /// Values that are nobody's business.
 const SECRETS: &[&str] = &["api-key", "admin-api-key", "ssl-keyfile-password"];
 
@@ -61,7 +58,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     if parsed.switch("show-config") {
         return print(&resolved(args, &local, env).map_err(Failure::Config)?);
     }
-    let front = Front::of(parsed).map_err(Failure::Config)?;
+    let front = Front::of(parsed, env).map_err(Failure::Config)?;
     tracing::info!("server_args=ServerArgs{}", echo(args, &local));
     if let Err(error) = bench::open_files::make_room() {
         tracing::warn!("there is room for fewer open files than wanted: {error}");
@@ -112,47 +109,6 @@ fn resolved(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<
     Ok(table(&launch.values))
 }
 
-/// What the flags alone say about serving; checked before minutes of loading.
-struct Front {
-    host: String,
-    port: u16,
-    stream_interval: usize,
-    preferred_sampling_params: Option<serde_json::Value>,
-}
-
-impl Front {
-    /// The address is taken for a moment, to see whether it is free.
-    fn of(parsed: &Parsed) -> anyhow::Result<Self> {
-        let host = parsed.text("host").unwrap_or("127.0.0.1").to_owned();
-        let number = parsed.integer("port").unwrap_or(30000);
-        let port = u16::try_from(number).map_err(|_| ConfigError::OutOfRange {
-            flag: "--port",
-            value: number.to_string(),
-            range: "between 0 and 65535",
-        })?;
-        std::net::TcpListener::bind((host.as_str(), port)).with_context(|| {
-            format!("cannot listen on {host}:{port}; choose another --host or --port")
-        })?;
-        let interval = parsed.integer("stream-interval").unwrap_or(1);
-        let stream_interval = usize::try_from(interval).ok().filter(|&tokens| tokens > 0);
-        let preferred = parsed
-            .text("preferred-sampling-params")
-            .map(serde_json::from_str);
-        Ok(Self {
-            host,
-            port,
-            stream_interval: stream_interval.ok_or_else(|| ConfigError::OutOfRange {
-                flag: "--stream-interval",
-                value: interval.to_string(),
-                range: "at least 1",
-            })?,
-            preferred_sampling_params: preferred
-                .transpose()
-                .context("--preferred-sampling-params is not JSON")?,
-        })
-    }
-}
-
 /// The model that was named without a flag.
 fn word(parsed: &Parsed) -> Option<&str> {
     parsed.words().first().map(String::as_str)
@@ -200,8 +156,11 @@ fn server_config(
     ServerConfig {
         host: front.host,
         port: front.port,
-        head_time: HEAD_TIME,
-        api_key: parsed.text("api-key").map(str::to_owned),
+        tls: front.tls,
+        keys: front.keys,
+        allowed: front.allowed,
+        limits: front.limits,
+        profiles: front.profiles,
         served_model_name: served_model_name(parsed, local).to_owned(),
         model: model_facts(parsed, local, started, front.preferred_sampling_params),
         stream_interval: front.stream_interval,

@@ -384,3 +384,56 @@ fn what_flags_alone_say_is_checked_before_weights_are_loaded() {
         assert!(!err.contains("Load weight begin"), "{args:?}: {err}");
     }
 }
+
+#[test]
+fn flags_that_protect_work_or_the_server_does_not_start() {
+    let model = tiny("llama-tied");
+    let missing = "/no/such.pem";
+    let file = model.join("config.json");
+    let file = file.to_str().unwrap();
+    let cases: [(&[&str], &str); 11] = [
+        (&["--ssl-certfile", file], "give --ssl-keyfile"),
+        (&["--ssl-keyfile", file], "give --ssl-certfile"),
+        (
+            &["--ssl-ca-certs", file],
+            "--ssl-ca-certs without a certificate would encrypt nothing",
+        ),
+        (
+            &["--enable-ssl-refresh"],
+            "--enable-ssl-refresh without a certificate",
+        ),
+        (
+            &["--ssl-keyfile-password", "x"],
+            "--ssl-keyfile-password without a certificate",
+        ),
+        (
+            &[
+                "--ssl-certfile",
+                file,
+                "--ssl-keyfile",
+                file,
+                "--ssl-keyfile-password",
+                "x",
+            ],
+            "encrypted keys are not supported; decrypt it with `openssl pkey`",
+        ),
+        (
+            &["--ssl-certfile", missing, "--ssl-keyfile", file],
+            "cannot read /no/such.pem",
+        ),
+        (
+            &["--ssl-certfile", file, "--ssl-keyfile", file],
+            "has no certificate",
+        ),
+        (&["--api-key", ""], "--api-key is empty"),
+        (&["--admin-api-key", ""], "--admin-api-key is empty"),
+        (&["--profile-dir", file], "profiles cannot be written to"),
+    ];
+    for (args, expected) in cases {
+        let (code, _, err) =
+            peregrine(&[&["serve", model.to_str().unwrap(), "--port", "0"], args].concat());
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(err.contains(expected), "{args:?}: {err}");
+        assert!(!err.contains("Load weight begin"), "{args:?}: {err}");
+    }
+}

@@ -2,7 +2,6 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use axum::extract::DefaultBodyLimit;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
@@ -10,28 +9,32 @@ use http::header::LOCATION;
 use http::{StatusCode, Uri};
 use serde_json::json;
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::cors::CorsLayer;
 
+use crate::auth::Doors;
+use crate::budget::Budget;
 use crate::config::OpenApi;
 use crate::error::{ApiError, NativeError};
-use crate::extract::MAX_BODY;
+use crate::names::Names;
 use crate::routes::openapi;
 use crate::state::Shared;
 use crate::table::routes;
-use crate::{access_log, auth};
+use crate::{access_log, auth, budget, names};
 
-/// Every path we answer, and their description.
-pub(crate) fn app(state: Shared) -> Router {
+/// Every path we answer, and their description, as a server on this machine alone or not.
+pub(crate) fn app(state: Shared, on_loopback: bool) -> Router {
     let config = &state.config;
     let routes = routes(config);
     let mut app = Router::new();
     let mut paths = HashSet::new();
     if config.openapi == OpenApi::Served {
-        let document = openapi::document(&routes, &config.version, config.api_key.is_some());
+        let document = openapi::document(&routes, &config.version, &config.keys);
         let document = Json(document);
         app = app.route("/openapi.json", get(async move || document.clone()));
         paths.insert("/openapi.json");
     }
+    let doors = Arc::new(Doors::new(config.keys.clone(), &routes));
+    let names = Arc::new(Names::new(&config.allowed, on_loopback));
+    let budget = Arc::new(Budget::new(config.limits.body_bytes));
     for route in routes {
         app = app.route(route.path, route.router);
         paths.insert(route.path);
@@ -41,12 +44,13 @@ pub(crate) fn app(state: Shared) -> Router {
         .method_not_allowed_fallback(|| async {
             detail(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
         })
-        .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(CatchPanicLayer::custom(|panic: Box<dyn Any + Send>| {
             broken(&*panic)
         }))
-        .layer(middleware::from_fn_with_state(state.clone(), auth::check))
-        .layer(CorsLayer::very_permissive())
+        .layer(middleware::from_fn_with_state(budget, budget::share))
+        .layer(middleware::from_fn_with_state(doors, auth::check))
+        .layer(names.cors())
+        .layer(middleware::from_fn_with_state(names, names::check))
         .layer(middleware::from_fn(access_log::log))
         .with_state(state)
 }

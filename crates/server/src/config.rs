@@ -3,6 +3,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use text::SamplingDefaults;
 
+use crate::auth::Keys;
+use crate::names::AllowedNames;
+use crate::profiles::ProfileFolder;
+use crate::tls::Tls;
+
 /// What the server needs to know besides the engine and the text layer.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -10,10 +15,16 @@ pub struct ServerConfig {
     pub host: String,
     /// The port to listen on; 0 lets the system choose.
     pub port: u16,
-    /// How long a connection may take to send the head of its next request before it is closed.
-    pub head_time: Duration,
-    /// With a key, every request but health checks and metrics must bring it.
-    pub api_key: Option<String>,
+    /// What connections are encrypted with.
+    pub tls: Option<Tls>,
+    /// What requests must bring.
+    pub keys: Keys,
+    /// Names that clients may call the server by, and pages that may ask.
+    pub allowed: AllowedNames,
+    /// What clients may take up.
+    pub limits: Limits,
+    /// Where profiles are written; without it there are none.
+    pub profiles: Option<ProfileFolder>,
     /// The model's name for clients.
     pub served_model_name: String,
     /// What `/model_info` says.
@@ -46,6 +57,36 @@ pub struct ServerConfig {
     pub start_times: StartTimes,
     /// Our version.
     pub version: String,
+}
+
+/// What clients may take up at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long a connection may take for its handshake and for the head of its next request.
+    pub head_time: Duration,
+    /// How long the next part of a body may take.
+    pub body_time: Duration,
+    /// Bytes per second at which a body must arrive on the whole; it may be [`Self::body_time`] late.
+    pub body_rate: u64,
+    /// Connections that are open at once; further ones wait.
+    pub connections: usize,
+    /// Requests at once on one HTTP/2 connection.
+    pub streams: u32,
+    /// Bytes of the bodies of all requests in flight.
+    pub body_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_time: Duration::from_secs(30),
+            body_time: Duration::from_secs(30),
+            body_rate: 16 << 10,
+            connections: 16_384,
+            streams: 200,
+            body_bytes: 1 << 30,
+        }
+    }
 }
 
 /// How long parts of the start took.
@@ -116,12 +157,12 @@ pub enum Warmup {
     Skip,
 }
 
-/// How health is found out.
+/// How `/health` finds out; `/health_generate` always generates a token within this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthCheck {
     /// By a token generated within this time.
     Generate(Duration),
-    /// `/health` only says that the server is there; `/health_generate` generates.
+    /// By what the engine says of itself, which costs nothing.
     Alive(Duration),
 }
 
@@ -136,6 +177,6 @@ impl HealthCheck {
 
 impl Default for HealthCheck {
     fn default() -> Self {
-        Self::Generate(Duration::from_secs(20))
+        Self::Alive(Duration::from_secs(20))
     }
 }

@@ -58,6 +58,20 @@ pub(crate) enum ApiError {
         /// The most that is read.
         limit: usize,
     },
+    /// There is no room for the body beside those of other requests.
+    #[error(
+        "the bodies of requests in flight have no more than {limit} bytes together (--max-body-bytes-in-flight): try again later"
+    )]
+    Crowded {
+        /// The most that all have.
+        limit: usize,
+    },
+    /// The body takes too long.
+    #[error("the request body came too slowly: {received} bytes so far")]
+    TooSlow {
+        /// What there is of it.
+        received: usize,
+    },
     /// The body never arrived in full.
     #[error("the request body could not be read: {0}")]
     Interrupted(String),
@@ -105,9 +119,9 @@ impl ApiError {
 
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::Refused(RequestError::QueueFull | RequestError::ShuttingDown) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::Refused(RequestError::QueueFull | RequestError::ShuttingDown)
+            | Self::Crowded { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::Malformed(_)
             | Self::Invalid(_)
             | Self::MediaType

@@ -1,15 +1,13 @@
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
 use protocol::json::{FromJson, read};
 use serde::de::DeserializeOwned;
 
 use crate::error::{ApiError, NativeError, OpenAiError};
-
-/// The largest body that is read: a million tokens as text, with room to spare.
-pub(crate) const MAX_BODY: usize = 64 << 20;
+use crate::state::Shared;
 
 /// Bodies larger than this are parsed where they keep nobody waiting.
 const PARSE_INLINE: usize = 256 << 10;
@@ -17,11 +15,32 @@ const PARSE_INLINE: usize = 256 << 10;
 /// The body of a native request. An empty one counts as an empty object.
 pub(crate) struct NativeJson<T>(pub(crate) T);
 
-impl<T: FromJson + Send + 'static, S: Send + Sync> FromRequest<S> for NativeJson<T> {
+impl<T: FromJson + Send + 'static> FromRequest<Shared> for NativeJson<T> {
     type Rejection = NativeError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, NativeError> {
+    async fn from_request(request: Request, state: &Shared) -> Result<Self, NativeError> {
         let body = body(request, state).await?;
+        if body.trim_ascii().is_empty() {
+            return Ok(Self(parse(Bytes::from_static(b"{}")).await?));
+        }
+        Ok(Self(parse(body).await?))
+    }
+}
+
+/// The body of a request that changes the server, which must call itself JSON: pages may send anything else to any server
+/// without asking it first. An empty one counts as an empty object.
+pub(crate) struct AdminJson<T>(pub(crate) T);
+
+impl<T: FromJson + Send + 'static> FromRequest<Shared> for AdminJson<T> {
+    type Rejection = NativeError;
+
+    async fn from_request(request: Request, state: &Shared) -> Result<Self, NativeError> {
+        let has_kind = request.headers().contains_key(CONTENT_TYPE);
+        let is_json = is_json(&request);
+        let body = body(request, state).await?;
+        if !is_json && (has_kind || !body.is_empty()) {
+            return Err(ApiError::MediaType.into());
+        }
         if body.trim_ascii().is_empty() {
             return Ok(Self(parse(Bytes::from_static(b"{}")).await?));
         }
@@ -32,10 +51,10 @@ impl<T: FromJson + Send + 'static, S: Send + Sync> FromRequest<S> for NativeJson
 /// The body of a request of the OpenAI API, which must call itself JSON.
 pub(crate) struct OpenAiJson<T>(pub(crate) T);
 
-impl<T: FromJson + Send + 'static, S: Send + Sync> FromRequest<S> for OpenAiJson<T> {
+impl<T: FromJson + Send + 'static> FromRequest<Shared> for OpenAiJson<T> {
     type Rejection = OpenAiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, OpenAiError> {
+    async fn from_request(request: Request, state: &Shared) -> Result<Self, OpenAiError> {
         if !is_json(&request) {
             return Err(ApiError::MediaType.into());
         }
@@ -86,19 +105,11 @@ fn encoding(headers: &HeaderMap) -> Option<String> {
     (!codings.is_empty()).then(|| codings.join(", "))
 }
 
-async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
+async fn body(request: Request, state: &Shared) -> Result<Bytes, ApiError> {
     if let Some(encoding) = encoding(request.headers()) {
         return Err(ApiError::Encoded { encoding });
     }
-    Bytes::from_request(request, state)
-        .await
-        .map_err(|rejection| {
-            if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                ApiError::TooLarge { limit: MAX_BODY }
-            } else {
-                ApiError::Interrupted(rejection.body_text())
-            }
-        })
+    crate::body::read(request, &state.config.limits).await
 }
 
 async fn parse<T: FromJson + Send + 'static>(body: Bytes) -> Result<T, ApiError> {

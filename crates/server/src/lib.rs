@@ -8,6 +8,8 @@ mod access_log;
 mod admission;
 mod app;
 mod auth;
+mod body;
+mod budget;
 mod clock;
 mod config;
 mod connections;
@@ -17,8 +19,10 @@ mod error;
 mod extract;
 mod generation;
 mod metrics;
+mod names;
 mod outputs;
 mod pipeline;
+mod profiles;
 mod request_id;
 mod respond;
 mod route;
@@ -31,12 +35,18 @@ mod start;
 mod state;
 mod stream;
 mod table;
+mod tls;
 mod warmup;
 
+pub use auth::Keys;
 pub use config::{
-    HealthCheck, ModelFacts, NativeStream, OpenApi, RequestLog, ServerConfig, StartTimes, Warmup,
+    HealthCheck, Limits, ModelFacts, NativeStream, OpenApi, RequestLog, ServerConfig, StartTimes,
+    Warmup,
 };
 pub use error::ServerError;
+pub use names::AllowedNames;
 pub use pipeline::TextPipeline;
+pub use profiles::ProfileFolder;
 pub use run::{Server, run};
 pub use shutdown::{StopRequests, Stopped, Stopper};
+pub use tls::{Tls, TlsError, TlsFiles};

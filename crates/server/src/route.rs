@@ -4,6 +4,7 @@ use http::Method;
 use protocol::json::FromJson;
 use serde_json::Value;
 
+use crate::auth::Access;
 use crate::state::Shared;
 
 /// A path: who answers, and what clients are told about it. Both come from here, so that neither is without the other.
@@ -11,6 +12,7 @@ pub(crate) struct Route {
     pub(crate) path: &'static str,
     pub(crate) methods: Vec<Method>,
     pub(crate) router: MethodRouter<Shared>,
+    pub(crate) access: Access,
     /// In a few words.
     pub(crate) summary: &'static str,
     /// What the body may have.
@@ -40,10 +42,8 @@ pub(crate) struct Failures {
     pub(crate) form: Option<&'static str>,
 }
 
-/// What reads and is not busy fails like this.
-const BODY: &[u16] = &[400, 413, 415, 500];
-/// What generates may also find no room.
-const GENERATION: &[u16] = &[400, 413, 415, 500, 503];
+/// What reads fails like this.
+const BODY: &[u16] = &[400, 408, 413, 415, 500, 503];
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const TEXT: &str = "text/plain";
@@ -54,7 +54,7 @@ pub(crate) const NATIVE_ERROR: &str = "NativeError";
 pub(crate) const OPENAI_ERROR: &str = "OpenAiError";
 
 impl Route {
-    /// A path that takes no body and answers with JSON.
+    /// A path for clients that takes no body and answers with JSON.
     pub(crate) fn new<H, T>(
         methods: &[Method],
         path: &'static str,
@@ -73,6 +73,7 @@ impl Route {
             path,
             methods: methods.to_vec(),
             router: on(filter.expect("a route has a method"), handler),
+            access: Access::Client,
             summary,
             body: None,
             parameters: &[],
@@ -92,14 +93,18 @@ impl Route {
 
     /// The same, and its answer is generated, whole or as a stream.
     pub(crate) fn generates<T: FromJson>(self, form: &'static str) -> Self {
-        self.reads::<T>(form)
-            .fails(GENERATION, Some(form))
-            .answers(&[JSON, EVENTS])
+        self.reads::<T>(form).answers(&[JSON, EVENTS])
     }
 
     /// It fails with these statuses.
     pub(crate) fn fails(mut self, statuses: &'static [u16], form: Option<&'static str>) -> Self {
         self.failures = Failures { statuses, form };
+        self
+    }
+
+    /// It is for others than clients.
+    pub(crate) fn open_to(mut self, access: Access) -> Self {
+        self.access = access;
         self
     }
 

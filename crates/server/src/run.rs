@@ -2,8 +2,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use engine::EngineHandle;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::admission::Phase;
@@ -14,23 +16,36 @@ use crate::error::ServerError;
 use crate::pipeline::TextPipeline;
 use crate::shutdown::{StopRequests, Stopped, supervise};
 use crate::state::{Shared, State};
+use crate::tls::Tls;
 use crate::warmup::warm_up;
 
 /// How long connections get to close when everything is answered.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Serves until SIGTERM or SIGINT, then answers what runs and returns; a second signal does not
-/// wait. Without `text` the server takes and gives tokens only.
+/// wait. SIGHUP reads the files of encrypted connections again. Without `text` the server takes and gives tokens only.
 pub async fn run(
     config: ServerConfig,
     engine: EngineHandle,
     text: Option<TextPipeline>,
 ) -> Result<Stopped, ServerError> {
     let requests = StopRequests::by_signals()?;
-    Server::bind(config, engine, text)
-        .await?
-        .serve(requests)
-        .await
+    let hang_ups = signal(SignalKind::hangup())?;
+    let reloading = tokio::spawn(reload_at(hang_ups, config.tls.clone()));
+    let server = Server::bind(config, engine, text).await?;
+    let stopped = server.serve(requests).await;
+    reloading.abort();
+    stopped
+}
+
+async fn reload_at(mut hang_ups: Signal, tls: Option<Tls>) {
+    while hang_ups.recv().await.is_some() {
+        if let Some(tls) = &tls {
+            tls.reload();
+        } else {
+            tracing::info!("SIGHUP ignored: there are no TLS files to read again");
+        }
+    }
 }
 
 /// A server that has an address.
@@ -77,21 +92,29 @@ impl Server {
             address,
             state,
         } = self;
-        let host = &state.config.host;
-        let port = address.port();
+        let config = &state.config;
         let (close, closed) = watch::channel(());
-        let (app, head_time) = (app(Arc::clone(&state)), state.config.head_time);
-        let mut server = tokio::spawn(connections::serve(listener, app, head_time, closed));
-        tracing::info!("INFO:     Uvicorn running on http://{host}:{port} (Press CTRL+C to quit)");
+        let app = app(Arc::clone(&state), address.ip().is_loopback());
+        let (limits, tls) = (config.limits, config.tls.clone());
+        let listening = connections::serve(listener, app.clone(), limits, tls.clone(), closed);
+        let mut server = tokio::spawn(listening);
+        announce(config, address);
+        let refreshing = tls.map(|tls| tokio::spawn(tls.keep_fresh()));
         let life = async {
             let mut asked = requests.clone();
             tokio::select! {
-                ready = get_ready(&state, address) => ready?,
+                ready = get_ready(&state, app, address) => ready?,
                 () = asked.reached(1) => {}
             }
             supervise(&state, requests).await
         };
         let stopped = life.await;
+        if matches!(stopped, Ok(Stopped::Drained)) {
+            state.profiles.finish(&state.engine).await;
+        }
+        if let Some(refreshing) = refreshing {
+            refreshing.abort();
+        }
         drop(close);
         if !matches!(stopped, Ok(Stopped::AtOnce)) {
             // Answers and errors on their way should arrive; connections held open should not count.
@@ -102,9 +125,26 @@ impl Server {
     }
 }
 
-async fn get_ready(state: &Shared, address: SocketAddr) -> Result<(), ServerError> {
+/// Logs where clients find the server, and what anybody who finds it may do.
+fn announce(config: &ServerConfig, address: SocketAddr) {
+    let scheme = if config.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let (host, port) = (&config.host, address.port());
+    tracing::info!("INFO:     Uvicorn running on {scheme}://{host}:{port} (Press CTRL+C to quit)");
+    if !address.ip().is_loopback() && !config.keys.are_set() {
+        tracing::warn!(
+            "The server listens on {host} without a key: everybody who reaches it may use, abort and flush it. Set --api-key, or \
+             --host 127.0.0.1."
+        );
+    }
+}
+
+async fn get_ready(state: &Shared, app: Router, address: SocketAddr) -> Result<(), ServerError> {
     if state.config.warmup == Warmup::Request {
-        warm_up(state, address).await?;
+        warm_up(state, app, address).await?;
     }
     state.admission.advance(Phase::Ready);
     tracing::info!("The server is fired up and ready to roll!");

@@ -8,6 +8,8 @@ use crate::config::ServerConfig;
 use crate::convert::native::Rules;
 use crate::metrics::{Metrics, Room};
 use crate::pipeline::TextPipeline;
+use crate::profiles::Profiles;
+use crate::routes::health::Checking;
 use crate::running::Running;
 
 /// What all handlers share.
@@ -19,6 +21,8 @@ pub(crate) struct State {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) admission: Admission,
     pub(crate) running: Running,
+    pub(crate) checking: Checking,
+    pub(crate) profiles: Profiles,
     /// Seconds since 1970.
     pub(crate) started: u64,
 }
@@ -33,12 +37,14 @@ impl State {
         text: Option<TextPipeline>,
     ) -> Self {
         Self {
-            metrics: Arc::new(Metrics::new(&config.served_model_name, config.start_times)),
+            metrics: Arc::new(Metrics::new(name_in_metrics(&config), config.start_times)),
             config,
             engine,
             text: text.map(Arc::new),
             admission: Admission::new(),
             running: Running::default(),
+            checking: Checking::default(),
+            profiles: Profiles::default(),
             started: clock::unix_seconds(),
         }
     }
@@ -70,4 +76,14 @@ impl State {
     pub(crate) fn vocabulary(&self) -> usize {
         self.engine.config().vocabulary
     }
+}
+
+/// As clients call the model; where metrics are open to others than them, without the folder of one that is served under its
+/// path.
+fn name_in_metrics(config: &ServerConfig) -> &str {
+    let name = config.served_model_name.as_str();
+    let is_open = config.keys.are_set() && config.keys.public_metrics;
+    let end = name.trim_end_matches('/').rsplit('/').next();
+    end.filter(|_| is_open && name.starts_with(['/', '.', '~']))
+        .unwrap_or(name)
 }

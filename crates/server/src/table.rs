@@ -7,6 +7,7 @@ use protocol::native::{
 };
 use protocol::openai::{ChatRequest, CompletionRequest};
 
+use crate::auth::Access;
 use crate::config::ServerConfig;
 use crate::route::{JSON, NATIVE_ERROR, OPENAI_ERROR, Parameter, Route, TEXT};
 use crate::routes::{
@@ -27,7 +28,7 @@ pub(crate) fn routes(config: &ServerConfig) -> Vec<Route> {
     routes.extend(control());
     if config.metrics {
         let metrics = Route::new(GET, "/metrics", metrics::metrics, "Metrics for Prometheus");
-        routes.push(metrics.answers(&[TEXT]));
+        routes.push(metrics.answers(&[TEXT]).open_to(Access::Metrics));
     }
     routes
 }
@@ -92,13 +93,14 @@ fn state() -> Vec<Route> {
             GET,
             "/health",
             health::health,
-            "Whether tokens are generated",
-        )),
+            "Whether requests are taken, or tokens generated where the settings say so",
+        ))
+        .open_to(Access::Open),
         health(Route::new(
             GET,
             "/health_generate",
             health::health_generate,
-            "Whether tokens are generated, whatever the settings say of /health",
+            "Whether tokens are generated",
         )),
         health(Route::new(
             GET,
@@ -152,7 +154,8 @@ fn control() -> [Route; 5] {
         )
         .takes(&[FLUSH_WAIT])
         .answers(&[TEXT])
-        .fails(&[400], None),
+        .fails(&[400], None)
+        .open_to(Access::Admin),
         Route::new(
             POST,
             "/abort_request",
@@ -160,8 +163,11 @@ fn control() -> [Route; 5] {
             "End requests by name, or all",
         )
         .reads::<AbortRequest>(NATIVE_ERROR)
-        .answers(&[]),
-        Route::new(BOTH, "/freeze_gc", admin::freeze_gc, "No effect").answers(&[TEXT]),
+        .answers(&[])
+        .open_to(Access::Admin),
+        Route::new(BOTH, "/freeze_gc", admin::freeze_gc, "No effect")
+            .answers(&[TEXT])
+            .open_to(Access::Admin),
         Route::new(
             BOTH,
             "/start_profile",
@@ -169,8 +175,8 @@ fn control() -> [Route; 5] {
             "Begin to record a trace; fails while one is recorded",
         )
         .reads::<StartProfileRequest>(NATIVE_ERROR)
-        .fails(&[400, 413, 415, 500, 503], Some(NATIVE_ERROR))
-        .answers(&[TEXT]),
+        .answers(&[TEXT])
+        .open_to(Access::Admin),
         Route::new(
             BOTH,
             "/stop_profile",
@@ -178,7 +184,8 @@ fn control() -> [Route; 5] {
             "Write the trace; fails where none is recorded",
         )
         .fails(&[400, 503], Some(NATIVE_ERROR))
-        .answers(&[TEXT]),
+        .answers(&[TEXT])
+        .open_to(Access::Admin),
     ]
 }
 

@@ -1,18 +1,28 @@
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{Request, StatusCode};
+use serde_json::json;
+use tower::ServiceExt as _;
 
 use crate::error::ServerError;
 use crate::state::Shared;
 
 /// The longest that a first request may take: devices compile, page in and allocate.
 const LIMIT: Duration = Duration::from_mins(10);
+/// What is read of an answer.
+const ANSWER: usize = 1 << 20;
 
-/// Sends the server its first request, as a client would.
-pub(crate) async fn warm_up(state: &Shared, address: SocketAddr) -> Result<(), ServerError> {
+/// Sends the server its first request, past the network: that may want a certificate, or a name that we do not know.
+pub(crate) async fn warm_up(
+    state: &Shared,
+    app: Router,
+    address: SocketAddr,
+) -> Result<(), ServerError> {
     let sampling = json!({"temperature": 0, "max_new_tokens": 8});
     let mut body = json!({"sampling_params": sampling});
     if state.text.is_some() {
@@ -20,40 +30,25 @@ pub(crate) async fn warm_up(state: &Shared, address: SocketAddr) -> Result<(), S
     } else {
         body["input_ids"] = json!([0]);
     }
-    let answer = tokio::time::timeout(LIMIT, post(state, reachable(address), &body)).await;
-    let answer = answer.map_err(|_| ServerError::Warmup(format!("no answer in {LIMIT:?}")))?;
-    let answer = answer.map_err(|error| ServerError::Warmup(error.to_string()))?;
-    let status = answer.lines().next().unwrap_or_default();
-    if status.split(' ').nth(1) == Some("200") {
+    let mut request = Request::post("/generate")
+        .extension(ConnectInfo(address))
+        .header(HOST, "localhost")
+        .header(CONTENT_TYPE, "application/json");
+    if let Some(key) = &state.config.keys.api {
+        request = request.header(AUTHORIZATION, format!("Bearer {key}"));
+    }
+    let request = request.body(Body::from(body.to_string()));
+    let request = request.map_err(|error| ServerError::Warmup(error.to_string()))?;
+    let Ok(answer) = tokio::time::timeout(LIMIT, app.oneshot(request)).await else {
+        return Err(ServerError::Warmup(format!("no answer in {LIMIT:?}")));
+    };
+    let Ok(answer) = answer;
+    let status = answer.status();
+    if status == StatusCode::OK {
         return Ok(());
     }
-    let text = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let text = axum::body::to_bytes(answer.into_body(), ANSWER).await;
+    let text = text.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     Err(ServerError::Warmup(format!("{status}: {text}")))
-}
-
-async fn post(state: &Shared, address: SocketAddr, body: &Value) -> std::io::Result<String> {
-    let body = body.to_string();
-    let key = state.config.api_key.as_ref();
-    let authorization = key.map(|key| format!("Authorization: Bearer {key}\r\n"));
-    let request = format!(
-        "POST /generate HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\nConnection: close\r\n{}\r\n{body}",
-        body.len(),
-        authorization.unwrap_or_default(),
-    );
-    let mut connection = TcpStream::connect(address).await?;
-    connection.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    connection.read_to_end(&mut answer).await?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
-}
-
-/// An address that listens on all interfaces is reached on the machine's own.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
-    }
-    address
 }

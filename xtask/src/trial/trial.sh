@@ -323,7 +323,7 @@ formats() {
 # a trace with kernels, and decode steps beside their floor
 profile() {
   local text
-  serve profiled --decode-log-interval 20 --max-running-requests 16 --cuda-graph-max-bs 16
+  serve profiled --decode-log-interval 20 --max-running-requests 16 --cuda-graph-max-bs 16 --profile-dir "$out/trace"
   if ! ready profiled; then wrong "trace" "$(last_words profiled)" && return; fi
   text=$(ask trace "${at[profiled]}" "$out/trace" "$work/profiled.log") && clean "trace" "$text" || wrong "trace" "$text"
   gzip -f "$out"/trace/*.trace.json 2>/dev/null

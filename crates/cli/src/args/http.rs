@@ -6,7 +6,7 @@ use super::choices::{REASONING_PARSERS, TOOL_PARSERS};
 use super::entry::{Entry, honoured, idle};
 
 const FROM_ROOT: &str = "paths start at the root; a proxy may strip a prefix";
-const PLAIN_HTTP: &str = "connections are plain HTTP/1.1 or HTTP/2; put a proxy in front for TLS";
+const ALWAYS_HTTP2: &str = "clients choose HTTP/1.1 or HTTP/2, whose windows adapt themselves";
 const NO_GRPC: &str = "there is no gRPC server in this version";
 const ONE_PROCESS: &str = "one process with its own threads does this work";
 const NO_STORE: &str = "answers are not kept after they are sent";
@@ -14,7 +14,6 @@ const NO_SESSIONS: &str = "sessions are not in this version";
 const ONE_TEMPLATE: &str = "the default template of the model is used; --chat-template replaces it";
 const NO_TEMPLATE: &str = "completions are sent to the model as they are";
 const REQUEST_ONLY: &str = "it can be asked for by each request where the API has it, not for all";
-const ONE_KEY: &str = "one key guards every endpoint; see --api-key";
 const NO_TOOLS: &str = "tools are called by the client";
 const WARM: &str = "one warm-up request is always enough: nothing is compiled";
 const NO_HOOK: &str = "custom logit processors are Python code, which is never run";
@@ -95,21 +94,39 @@ pub(super) const ENTRIES: &[Entry] = &[
         FROM_ROOT,
         FlagSpec::text("fastapi-root-path", "").default(Preset::Text("")),
     ),
-    idle(PLAIN_HTTP, FlagSpec::switch("enable-http2", "")),
-    idle(
-        PLAIN_HTTP,
-        FlagSpec::integer("http2-max-concurrent-streams", "").default(Preset::Integer(200)),
+    idle(ALWAYS_HTTP2, FlagSpec::switch("enable-http2", "")),
+    honoured(
+        FlagSpec::integer(
+            "http2-max-concurrent-streams",
+            "Requests at once on one HTTP/2 connection.",
+        )
+        .default(Preset::Integer(200)),
     ),
     idle(
-        PLAIN_HTTP,
+        ALWAYS_HTTP2,
         FlagSpec::integer("http2-initial-connection-window-size", "")
             .default(Preset::Integer(1_048_576)),
     ),
-    idle(PLAIN_HTTP, FlagSpec::text("ssl-keyfile", "")),
-    idle(PLAIN_HTTP, FlagSpec::text("ssl-certfile", "")),
-    idle(PLAIN_HTTP, FlagSpec::text("ssl-ca-certs", "")),
-    idle(PLAIN_HTTP, FlagSpec::text("ssl-keyfile-password", "")),
-    idle(PLAIN_HTTP, FlagSpec::switch("enable-ssl-refresh", "")),
+    honoured(FlagSpec::text(
+        "ssl-keyfile",
+        "Private key of --ssl-certfile, as PEM that is not encrypted.",
+    )),
+    honoured(FlagSpec::text(
+        "ssl-certfile",
+        "Certificates, as PEM: connections are encrypted.",
+    )),
+    honoured(FlagSpec::text(
+        "ssl-ca-certs",
+        "Authorities, as PEM: clients must show a certificate of one of them.",
+    )),
+    honoured(FlagSpec::text(
+        "ssl-keyfile-password",
+        "Not supported: the server does not start with it.",
+    )),
+    honoured(FlagSpec::switch(
+        "enable-ssl-refresh",
+        "Read the files of certificates and keys again when they change; SIGHUP does it once.",
+    )),
     idle(NO_GRPC, FlagSpec::switch("grpc-mode", "")),
     idle(
         NO_GRPC,
@@ -186,7 +203,10 @@ pub(super) const ENTRIES: &[Entry] = &[
         REQUEST_ONLY,
         FlagSpec::switch("stream-response-default-include-usage", ""),
     ),
-    idle(ONE_KEY, FlagSpec::text("admin-api-key", "")),
+    honoured(FlagSpec::text(
+        "admin-api-key",
+        "Requests that change the server must carry this key instead of --api-key.",
+    )),
     idle(NO_TOOLS, FlagSpec::text("tool-server", "")),
     idle(WARM, FlagSpec::text("warmups", "")),
     idle(

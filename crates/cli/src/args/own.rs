@@ -1,6 +1,6 @@
 //! Flags that SGLang does not have.
 
-use flags::{FlagSpec, Preset};
+use flags::{FlagSpec, Preset, Takes};
 
 use super::entry::{Entry, for_cpu, honoured};
 
@@ -16,6 +16,39 @@ pub(super) const ENTRIES: &[Entry] = &[
             "How the CPU multiplies quantised weights: activations rounded to 15 bits, to 8 bits, or not at all.",
         )
         .default(Preset::Text("int16")),
+    ),
+    honoured(
+        FlagSpec::text(
+            "allowed-hosts",
+            "Names that clients may call the server by in Host, * for any; on loopback those of the machine besides, elsewhere \
+             any when not given.",
+        )
+        .takes(Takes::Some),
+    ),
+    honoured(
+        FlagSpec::text(
+            "allowed-origins",
+            "Origins of web pages that may ask the server, * for any; on loopback those of the machine besides, elsewhere any \
+             when not given.",
+        )
+        .takes(Takes::Some),
+    ),
+    honoured(FlagSpec::switch("public-metrics", "Serve /metrics without the key.")),
+    honoured(FlagSpec::text(
+        "profile-dir",
+        "Folder that /start_profile writes to; SGLANG_TORCH_PROFILER_DIR when not given, and without that there are no profiles.",
+    )),
+    honoured(
+        FlagSpec::count("max-connections", "Connections that are open at once; further ones wait.")
+            .default(Preset::Integer(16_384)),
+    ),
+    honoured(
+        FlagSpec::count(
+            "max-body-bytes-in-flight",
+            "Bytes of the bodies of all requests in flight; a quarter is for the first 64 KiB of each, the rest for large ones. \
+             What has no room is answered 503.",
+        )
+        .default(Preset::Integer(1 << 30)),
     ),
     honoured(FlagSpec::text("model-store", "Folder that holds pulled models; ~/.cache/peregrine/models when not given.")),
     honoured(FlagSpec::switch(

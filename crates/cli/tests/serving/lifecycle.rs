@@ -1,5 +1,6 @@
 //! What an operator does to a server with `kill`, `curl` and a log file.
 
+use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
 
 use super::process::{Server, Signal};
@@ -141,5 +142,52 @@ fn lines_about_decoding_have_the_fields_that_log_parsers_read() {
         assert_eq!(fields[3].1, "False", "{line}");
         assert!(fields[4].1.parse::<f32>().unwrap() > 0.0, "{line}");
         assert_eq!(fields[5].1, "0", "{line}");
+    }
+}
+
+#[test]
+fn a_hang_up_ends_nothing() {
+    let mut server = Server::tiny(&[]);
+    let mut stream = server.stream(LONG);
+    stream.event().unwrap();
+    server.signal(Signal::HangUp);
+    server.wait_for("SIGHUP ignored: there are no TLS files to read again");
+    assert_eq!(stream.read_to_end()[1], "[DONE]");
+    assert_eq!(server.stop().0, Some(0));
+}
+
+#[test]
+fn a_hang_up_reads_the_certificate_again_and_keeps_it_when_that_is_broken() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["certificate.pem", "key.pem"].map(|name| folder.path().join(name));
+    let renew = || {
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(&paths[0], cert.pem()).unwrap();
+        std::fs::write(&paths[1], signing_key.serialize_pem()).unwrap();
+    };
+    renew();
+    let [certificate, key] = paths.each_ref().map(|path| path.to_str().unwrap());
+    let mut server = Server::tiny(&["--ssl-certfile", certificate, "--ssl-keyfile", key]);
+    std::fs::write(&paths[1], "").unwrap();
+    server.signal(Signal::HangUp);
+    let said = server.wait_for("TLS files not reloaded, the old ones stay");
+    assert!(said.contains("has no private key"), "{said}");
+    renew();
+    server.signal(Signal::HangUp);
+    server.wait_for("TLS certificate and key reloaded");
+    assert_eq!(server.stop().0, Some(0));
+}
+
+#[test]
+fn a_server_that_everybody_reaches_without_a_key_says_so() {
+    let warning = "without a key: everybody who reaches it may use, abort and flush it";
+    for (args, is_warned) in [
+        (&["--host", "0.0.0.0"][..], true),
+        (&["--host", "127.0.0.1"], false),
+        (&["--host", "0.0.0.0", "--api-key", "k"], false),
+    ] {
+        let (_, log) = Server::tiny(args).stop();
+        assert_eq!(log.contains(warning), is_warned, "{args:?}: {log}");
     }
 }

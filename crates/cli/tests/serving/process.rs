@@ -35,6 +35,7 @@ pub(crate) fn command(home: &Path) -> Command {
 pub(crate) enum Signal {
     Terminate,
     Interrupt,
+    HangUp,
 }
 
 /// A server on a free port; ended when dropped.
@@ -121,8 +122,8 @@ impl Server {
             address: String::new(),
             _home: home,
         };
-        let running = server.wait_for("Uvicorn running on http://");
-        let rest = running.split("http://").nth(1).unwrap();
+        let running = server.wait_for("Uvicorn running on http");
+        let rest = running.split("://").nth(1).unwrap();
         let address = rest.split(' ').next().unwrap();
         address.clone_into(&mut server.address);
         server.wait_for("The server is fired up and ready to roll!");
@@ -231,6 +232,7 @@ impl Server {
         let name = match signal {
             Signal::Terminate => "-TERM",
             Signal::Interrupt => "-INT",
+            Signal::HangUp => "-HUP",
         };
         let process = self.child.id().to_string();
         let told = Command::new("kill").args([name, &process]).status();

@@ -6,7 +6,7 @@ use http::StatusCode;
 use protocol::native::{AbortRequest, FlushCacheQuery};
 
 use crate::error::{ApiError, NativeError};
-use crate::extract::{NativeJson, NativeQuery};
+use crate::extract::{AdminJson, NativeQuery};
 use crate::state::Shared;
 
 /// Seconds that a flush waits at most for the engine to be idle.
@@ -45,7 +45,7 @@ pub(crate) async fn flush_cache(
 /// `/abort_request`
 pub(crate) async fn abort_request(
     State(state): State<Shared>,
-    NativeJson(request): NativeJson<AbortRequest>,
+    AdminJson(request): AdminJson<AbortRequest>,
 ) -> Result<StatusCode, NativeError> {
     match (request.rid, request.abort_all) {
         (_, Some(true)) => state.running.abort(""),

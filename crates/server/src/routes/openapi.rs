@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::auth;
+use crate::auth::Keys;
 use crate::convert::REFUSED;
 use crate::route::{NATIVE_ERROR, OPENAI_ERROR, Parameter, Route};
 
 /// The description of these routes.
-pub(crate) fn document(routes: &[Route], version: &str, with_key: bool) -> Value {
+pub(crate) fn document(routes: &[Route], version: &str, keys: &Keys) -> Value {
     let mut paths = Map::new();
     for route in routes {
-        let locked = with_key && !auth::is_open(route.path);
+        let locked = keys.needed(route.access).is_some();
         let operation = operation(route, locked);
         let methods = route
             .methods
@@ -30,7 +30,7 @@ pub(crate) fn document(routes: &[Route], version: &str, with_key: bool) -> Value
         "paths": paths,
         "components": {"schemas": {NATIVE_ERROR: native_error(), OPENAI_ERROR: openai_error()}},
     });
-    if with_key {
+    if keys.are_set() {
         document["components"]["securitySchemes"] =
             json!({"key": {"type": "http", "scheme": "bearer"}});
     }

@@ -1,44 +1,51 @@
-use std::path::{Path, PathBuf};
-
 use axum::extract::State;
+use engine::RequestError;
 use protocol::native::StartProfileRequest;
 
-use crate::clock;
+use crate::admission::Phase;
 use crate::error::{ApiError, NativeError};
-use crate::extract::NativeJson;
+use crate::extract::AdminJson;
 use crate::state::Shared;
+
+/// What a server without a folder says.
+const NO_FOLDER: &str =
+    "this server writes no profiles: start it with --profile-dir or SGLANG_TORCH_PROFILER_DIR";
 
 /// `/start_profile`: the trace is written when the recording ends. In SGLang a second one is a 500 without a reason.
 pub(crate) async fn start_profile(
     State(state): State<Shared>,
-    NativeJson(request): NativeJson<StartProfileRequest>,
+    AdminJson(request): AdminJson<StartProfileRequest>,
 ) -> Result<&'static str, NativeError> {
-    let folder = request
-        .output_dir
-        .as_ref()
-        .map_or_else(std::env::temp_dir, PathBuf::from);
-    if let Err(error) = tokio::fs::create_dir_all(&folder).await {
-        let message = format!("output_dir {}: {error}", folder.display());
-        return Err(ApiError::invalid(message).into());
+    let folder = state.config.profiles.as_ref();
+    let folder = folder.ok_or_else(|| ApiError::invalid(NO_FOLDER))?.clone();
+    let asked = request.output_dir.as_deref();
+    let way = folder.inside(asked).ok_or_else(|| {
+        let asked = asked.unwrap_or_default();
+        ApiError::Invalid(format!(
+            "output_dir {asked:?} is not in the server's folder of profiles"
+        ))
+    })?;
+    if state.admission.phase() == Phase::Draining {
+        return Err(RequestError::ShuttingDown.into());
     }
-    let path = folder.join(file_name(request.profile_prefix.as_deref()));
     let steps = request.num_steps.map(|steps| steps.0);
     let recording = state.engine.start_profile(steps)?;
-    tokio::spawn(async move {
-        let Some(trace) = recording.trace().await else {
-            tracing::warn!(
-                "the engine ended before the trace {} was whole",
-                path.display()
+    let prefix = request.profile_prefix;
+    let create = move || folder.create(&way, prefix.as_deref());
+    let created = tokio::task::spawn_blocking(create).await;
+    let file = match created
+        .map_err(std::io::Error::other)
+        .and_then(|created| created)
+    {
+        Ok(file) => file,
+        Err(error) => {
+            state.engine.stop_profile()?;
+            return Err(
+                ApiError::Invalid(format!("no profile can be written there: {error}")).into(),
             );
-            return;
-        };
-        match write_whole(&path, &trace).await {
-            Ok(()) => tracing::info!("Profiling done. Traces are saved to: {}", path.display()),
-            Err(error) => {
-                tracing::error!("the trace {} was not written: {error}", path.display());
-            }
         }
-    });
+    };
+    state.profiles.keep(recording, file);
     Ok("Start profiling.\n")
 }
 
@@ -46,22 +53,4 @@ pub(crate) async fn start_profile(
 pub(crate) async fn stop_profile(State(state): State<Shared>) -> Result<&'static str, NativeError> {
     state.engine.stop_profile()?;
     Ok("Stop profiling. This will take some time.\n")
-}
-
-/// A name of ours: what the client adds may not lead out of the folder.
-fn file_name(prefix: Option<&str>) -> String {
-    let kept = |letter: &char| letter.is_alphanumeric() || "-_.".contains(*letter);
-    let prefix: String = prefix.unwrap_or_default().chars().filter(kept).collect();
-    let dash = if prefix.is_empty() { "" } else { "-" };
-    format!(
-        "{}{dash}{}.trace.json",
-        prefix.trim_start_matches('.'),
-        clock::unix_seconds()
-    )
-}
-
-async fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
-    let unfinished = path.with_extension("unfinished");
-    tokio::fs::write(&unfinished, text).await?;
-    tokio::fs::rename(&unfinished, path).await
 }

@@ -1,9 +1,6 @@
 //! Health, information, cache, metrics and the rest.
 
-use std::path::{Path, PathBuf};
-
 use expect_test::expect;
-use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{Setup, masked, start, start_gated};
@@ -137,15 +134,6 @@ async fn text_becomes_tokens_and_back() {
         .post("/tokenize", &json!({"prompt": "x".repeat(10_000)}))
         .await;
     assert_eq!(long.json()["count"], 10_000);
-}
-
-#[tokio::test]
-async fn a_healthy_server_says_so_in_every_way() {
-    let server = start().await;
-    for path in ["/health", "/health_generate", "/ready", "/ping"] {
-        let answer = server.client().get(path).await;
-        assert_eq!((answer.status, answer.body.as_str()), (200, ""), "{path}");
-    }
 }
 
 #[tokio::test]
@@ -315,91 +303,6 @@ async fn what_has_no_effect_is_accepted() {
     assert_eq!(server.client().get("/freeze_gc").await.status, 200);
 }
 
-/// The trace in a folder, once it is there.
-async fn saved(folder: &Path) -> PathBuf {
-    loop {
-        let found = std::fs::read_dir(folder).expect("the folder").flatten();
-        let mut traces = found.map(|entry| entry.path());
-        if let Some(path) = traces.find(|path| path.extension().is_some_and(|end| end == "json")) {
-            return path;
-        }
-        tokio::task::yield_now().await;
-    }
-}
-
-#[tokio::test]
-async fn a_profile_is_a_trace_of_the_steps_between_start_and_stop() {
-    let server = start().await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let body = json!({"output_dir": folder.path(), "profile_prefix": "../mine", "num_steps": null});
-    let started = server.client().post("/start_profile", &body).await;
-    assert_eq!(
-        (started.status, started.body.as_str()),
-        (200, "Start profiling.\n")
-    );
-    let request = json!({"input_ids": [1, 2, 3], "sampling_params": {"max_new_tokens": 5}});
-    assert_eq!(
-        server.client().post("/generate", &request).await.status,
-        200
-    );
-    assert_eq!(server.client().get("/stop_profile").await.status, 200);
-    let trace = saved(folder.path()).await;
-    let name = trace.file_name().expect("a name").to_string_lossy();
-    assert!(
-        name.starts_with("mine-") && name.ends_with(".trace.json"),
-        "{name}"
-    );
-    let trace: Value =
-        serde_json::from_slice(&std::fs::read(&trace).expect("readable")).expect("JSON");
-    let events = trace["traceEvents"].as_array().expect("events");
-    let steps = events
-        .iter()
-        .filter(|event| event["name"] == "step")
-        .count();
-    assert!(steps >= 5, "{steps} steps");
-}
-
-#[tokio::test]
-async fn a_second_profile_and_a_stop_without_one_are_refused_with_the_reason() {
-    let server = start().await;
-    let client = server.client();
-    let none =
-        json!({"error": {"message": "Profiling is not in progress. Call /start_profile first."}});
-    let running = json!({"error": {"message": "Profiling is already in progress. Call /stop_profile first."}});
-    let stop = client.get("/stop_profile").await;
-    assert_eq!((stop.status, stop.json()), (400, none.clone()));
-    for _ in 0..2 {
-        let folder = tempfile::tempdir().expect("a folder");
-        let body = json!({"output_dir": folder.path()});
-        assert_eq!(client.post("/start_profile", &body).await.status, 200);
-        let again = client.post("/start_profile", &body).await;
-        assert_eq!((again.status, again.json()), (400, running.clone()));
-        assert_eq!(client.get("/stop_profile").await.status, 200);
-        let stop = client.get("/stop_profile").await;
-        assert_eq!((stop.status, stop.json()), (400, none.clone()));
-        saved(folder.path()).await;
-    }
-    // one that ended by itself is not told to be stopped
-    let folder = tempfile::tempdir().expect("a folder");
-    let body = json!({"output_dir": folder.path(), "num_steps": 1});
-    assert_eq!(client.post("/start_profile", &body).await.status, 200);
-    let request = json!({"input_ids": [1, 2, 3], "sampling_params": {"max_new_tokens": 5}});
-    assert_eq!(client.post("/generate", &request).await.status, 200);
-    let stop = client.get("/stop_profile").await;
-    assert_eq!((stop.status, stop.json()), (400, none));
-    saved(folder.path()).await;
-}
-
-#[tokio::test]
-async fn a_profile_of_no_number_of_steps_is_refused() {
-    let server = start().await;
-    let body = json!({"num_steps": "x"});
-    let refused = server.client().post("/start_profile", &body).await;
-    assert_eq!(refused.status, 400);
-    let message = "num_steps: expected a number of steps, got a string";
-    assert_eq!(refused.json()["message"], message);
-}
-
 #[tokio::test]
 async fn a_query_that_cannot_be_read_is_told_as_other_mistakes_are() {
     let server = start().await;
@@ -407,19 +310,6 @@ async fn a_query_that_cannot_be_read_is_told_as_other_mistakes_are() {
     assert_eq!(refused.status, 400);
     let message = "the query cannot be read: timeout: invalid float literal";
     assert_eq!(refused.json(), json!({"error": {"message": message}}));
-}
-
-#[tokio::test]
-async fn browsers_from_anywhere_may_ask() {
-    let server = start().await;
-    let response = server.client().send(Method::GET, "/ping", None, "").await;
-    assert_eq!(response.status(), 200);
-    let preflight = server.client().preflight("/v1/completions").await;
-    assert_eq!(preflight.status(), 200);
-    assert_eq!(
-        preflight.headers()["access-control-allow-origin"],
-        "http://page"
-    );
 }
 
 #[tokio::test]

@@ -157,7 +157,7 @@ async fn an_idle_server_stops_though_clients_keep_their_connections() {
 /// What `/health` answers, as long as somebody does.
 async fn health_of(address: SocketAddr) -> Option<String> {
     let mut connection = TcpStream::connect(address).await.ok()?;
-    let request = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let request = b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     connection.write_all(request).await.ok()?;
     let mut answer = String::new();
     connection.read_to_string(&mut answer).await.ok()?;
@@ -247,7 +247,7 @@ async fn the_server_warms_itself_up_before_it_is_ready() {
     assert_eq!(server.engine.stats().scheduler.generated_tokens, 8);
     let server = Setup::with(|setup| {
         setup.server.warmup = Warmup::Request;
-        setup.server.api_key = Some("secret".to_owned());
+        setup.server.keys.api = Some("secret".to_owned());
         setup.text = None;
     });
     let server = server.start_with_key("secret").await;

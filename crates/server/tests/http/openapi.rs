@@ -144,12 +144,12 @@ async fn the_description_can_be_switched_off_and_wants_the_key_that_others_want(
     let off = Setup::with(|setup| setup.server.openapi = OpenApi::Off);
     let server = off.start().await;
     assert_eq!(server.client().get("/openapi.json").await.status, 404);
-    let locked = Setup::with(|setup| setup.server.api_key = Some("k".to_owned()));
+    let locked = Setup::with(|setup| setup.server.keys.api = Some("k".to_owned()));
     let server = locked.start_with_key("k").await;
     assert_eq!(server.client().get("/openapi.json").await.status, 401);
     let document = server.client().with_key("k").get("/openapi.json").await;
     let paths = &document.json()["paths"];
-    for (path, wanted) in [("/generate", true), ("/metrics", false), ("/health", false)] {
+    for (path, wanted) in [("/generate", true), ("/metrics", true), ("/health", false)] {
         let operation = members(&paths[path]).values().next().expect("a method");
         assert_eq!(operation.get("security").is_some(), wanted, "{path}");
         let denied = operation["responses"].get("401");

@@ -439,30 +439,3 @@ async fn a_full_queue_is_said_at_once() {
     assert_eq!(openai.status, 503);
     assert_eq!(openai.json()["message"], "The request queue is full.");
 }
-
-#[tokio::test]
-async fn the_key_is_asked_for_where_it_is_needed() {
-    let server = Setup::with(|setup| setup.server.api_key = Some("secret".to_owned()));
-    let server = server.start_with_key("secret").await;
-    let body = json!({"text": "a", "sampling_params": {"max_new_tokens": 1}});
-    let denied = server.client().post("/generate", &body).await;
-    assert_eq!(
-        (denied.status, denied.json()),
-        (401, json!({"error": "Unauthorized"}))
-    );
-    let wrong = server
-        .client()
-        .with_key("wrong")
-        .post("/generate", &body)
-        .await;
-    assert_eq!(wrong.status, 401);
-    let right = server
-        .client()
-        .with_key("secret")
-        .post("/generate", &body)
-        .await;
-    assert_eq!(right.status, 200);
-    assert_eq!(server.client().get("/health").await.status, 200);
-    assert_eq!(server.client().get("/metrics").await.status, 200);
-    assert_eq!(server.client().get("/v1/models").await.status, 401);
-}

@@ -128,21 +128,6 @@ impl Client {
         all
     }
 
-    /// What a browser asks before it asks.
-    pub(crate) async fn preflight(&self, path: &str) -> Response<Incoming> {
-        let request = Request::builder()
-            .method(Method::OPTIONS)
-            .uri(format!("http://{}{path}", self.address))
-            .header("origin", "http://page")
-            .header("access-control-request-method", "POST")
-            .body(Full::default())
-            .expect("the request is sound");
-        self.inner
-            .request(request)
-            .await
-            .expect("the server answers")
-    }
-
     pub(crate) async fn until_ready(&self) {
         while self.get("/ready").await.status != 200 {
             tokio::task::yield_now().await;

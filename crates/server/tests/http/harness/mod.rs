@@ -4,14 +4,13 @@ mod client;
 mod model;
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use engine::{EngineConfig, EngineHandle, EngineThread};
 use scheduler::{Mix, Order, PageSize, Reuse, SchedulerConfig};
 use serde_json::{Value, json};
 use server::{
-    HealthCheck, ModelFacts, NativeStream, OpenApi, RequestLog, Server, ServerConfig, ServerError,
-    StartTimes, StopRequests, Stopped, Stopper, TextPipeline, Warmup,
+    AllowedNames, HealthCheck, Keys, Limits, ModelFacts, NativeStream, OpenApi, RequestLog, Server,
+    ServerConfig, ServerError, StartTimes, StopRequests, Stopped, Stopper, TextPipeline, Warmup,
 };
 use testkit::fake_executor::FakeExecutor;
 use tokio::task::JoinHandle;
@@ -76,7 +75,8 @@ impl Setup {
             .expect("the server does not panic")
     }
 
-    async fn launch(self) -> Result<TestServer, ServerError> {
+    /// Starts it and does not wait.
+    pub(crate) async fn launch(self) -> Result<TestServer, ServerError> {
         let (engine, thread) =
             engine::start(self.engine, Box::new(self.executor)).expect("a thread can be started");
         let server = Server::bind(self.server, engine.clone(), self.text).await?;
@@ -135,8 +135,11 @@ fn server_config() -> ServerConfig {
     ServerConfig {
         host: "127.0.0.1".to_owned(),
         port: 0,
-        head_time: Duration::from_secs(30),
-        api_key: None,
+        tls: None,
+        keys: Keys::default(),
+        allowed: AllowedNames::default(),
+        limits: Limits::default(),
+        profiles: None,
         served_model_name: "org/tiny".to_owned(),
         model: ModelFacts {
             model_path: "/models/tiny".to_owned(),
@@ -155,7 +158,7 @@ fn server_config() -> ServerConfig {
         auto_truncate: false,
         request_log: RequestLog::Off,
         warmup: Warmup::Skip,
-        health: HealthCheck::Generate(Duration::from_secs(20)),
+        health: HealthCheck::default(),
         server_args: object(server_args),
         memory_usage: object(memory_usage),
         start_times: StartTimes::default(),
