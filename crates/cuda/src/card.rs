@@ -1,4 +1,4 @@
-//! What the driver tells of GPUs before one is opened, and which of our kernels run on them.
+//! What the driver reports of GPUs before one is opened, and which of our kernels run on them.
 
 use std::fmt;
 
@@ -34,9 +34,9 @@ pub struct Capability(pub usize, pub usize);
 /// What kernels are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// Hopper's own instructions, for attention and products.
+    /// Hopper's own instructions, for attention and GEMMs.
     Hopper,
-    /// What all GPUs from Ampere on have; products are the library's.
+    /// What all GPUs from Ampere on have; GEMMs are cuBLASLt's.
     Ampere,
 }
 
@@ -192,7 +192,7 @@ pub(crate) fn bandwidth(context: &Context) -> Result<Option<f64>, DeviceError> {
     if let Some(measured) = measured_bandwidth(&context.name()?) {
         return Ok(Some(measured));
     }
-    // what a driver does not tell ends nothing: it is for a figure
+    // a driver that does not report it ends nothing: it is for a figure
     let told = |which| context.attribute(which).unwrap_or(0);
     let kilohertz = told(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
     let bits = told(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);

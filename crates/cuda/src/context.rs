@@ -136,7 +136,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: made in `open` and released once; errors at the end help nobody.
+        // SAFETY: made in `open` and released once; errors at the end cannot be handled.
         unsafe {
             let _ = sys::cuCtxSetCurrent(self.primary);
             let _ = sys::cuStreamDestroy_v2(self.stream);

@@ -111,7 +111,7 @@ impl CudaDevice {
         })
     }
 
-    /// How products of a weight of this shape are computed, one line a row count; for people.
+    /// The choice for GEMMs of a weight of this shape, one line per row count; for people.
     pub fn describe_gemms(&self, outputs: usize, inputs: usize) -> Vec<String> {
         self.gemms.describe(outputs, inputs)
     }
@@ -121,7 +121,7 @@ impl CudaDevice {
         self.gemms.describe_float8(outputs, inputs)
     }
 
-    /// Shapes of products that nobody foresaw when their weights were loaded; each was told in the log. For proofs.
+    /// Shapes of GEMMs that were not autotuned when their weights were loaded; each was logged. For proofs.
     pub fn unforeseen_gemms(&self) -> usize {
         self.gemms.unforeseen()
     }
@@ -132,8 +132,8 @@ impl CudaDevice {
         memory::read(&self.context, buffer, "reading weights")
     }
 
-    /// A product in one of the ways of our own kernels, by number, and what that way is; none when there are fewer. For
-    /// proofs: `linear` takes the fastest.
+    /// A GEMM by one of our own candidates, by number, and what that is; none when there are fewer. For proofs: `linear` takes
+    /// the fastest.
     pub fn linear_by_candidate(
         &self,
         number: usize,

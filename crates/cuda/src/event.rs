@@ -63,7 +63,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: made in `new` and destroyed once; errors at the end help nobody.
+        // SAFETY: made in `new` and destroyed once; errors at the end cannot be handled.
         unsafe {
             let _ = self.context.enter();
             let _ = sys::cuEventDestroy_v2(self.event);

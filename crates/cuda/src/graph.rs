@@ -83,7 +83,7 @@ impl Graph for CudaGraph {
 
 impl Drop for CudaGraph {
     fn drop(&mut self) {
-        // SAFETY: made in `capture` and destroyed once; errors at the end help nobody.
+        // SAFETY: made in `capture` and destroyed once; errors at the end cannot be handled.
         unsafe {
             let _ = self.context.enter();
             let _ = sys::cuGraphExecDestroy(self.executable);

@@ -1,6 +1,6 @@
 //! The ops on NVIDIA GPUs: kernels compiled ahead of time, the driver and cuBLASLt opened at run time.
 //!
-//! A machine without a driver, without a GPU, or a build without kernels is told apart in [`open`]; nothing here is
+//! A machine without a driver, without a GPU, or a build without kernels is reported by [`open`]; nothing here is
 //! compiled, tuned or loaded after the device is ready. This crate knows no model and decides nothing about steps.
 #![allow(
     unsafe_code,

@@ -37,7 +37,7 @@ pub(crate) fn allocate(
     check(result, "clearing device memory")?;
     let owner = Arc::clone(context);
     let release = Box::new(move |address: *mut u8, _| {
-        // SAFETY: allocated above and freed once; errors at the end help nobody.
+        // SAFETY: allocated above and freed once; errors at the end cannot be handled.
         unsafe {
             let _ = owner.enter();
             let _ = sys::cuMemFree_v2(address as sys::CUdeviceptr);
@@ -60,7 +60,7 @@ pub(crate) fn fill<T: Copy>(
     assert!(bytes <= to.bytes(), "there is room for what is copied");
     let (to, from) = (to.address() as sys::CUdeviceptr, values.as_ptr().cast());
     context.begin_epoch();
-    // SAFETY: both sides have so many bytes (asserted), until the stream has been waited for.
+    // SAFETY: both sides have that many bytes (asserted), until the stream has been waited for.
     let result = unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, context.stream()) };
     check(result, doing)?;
     context.synchronise()
@@ -75,14 +75,14 @@ pub(crate) fn read(
     let mut bytes = vec![0; from.bytes()];
     context.synchronise()?;
     let to = bytes.as_mut_ptr().cast();
-    // SAFETY: both sides have so many bytes; the copy is done when the call returns.
+    // SAFETY: both sides have that many bytes; the copy is done when the call returns.
     let result =
         unsafe { sys::cuMemcpyDtoH_v2(to, from.address() as sys::CUdeviceptr, bytes.len()) };
     check(result, doing)?;
     Ok(bytes)
 }
 
-/// What a host that pins no more is told as; `facts` are those of the kernel about its memory.
+/// The error of a host that pins no more memory; `facts` are those of the kernel about its memory.
 fn not_pinned(wanted: usize, facts: &str) -> DeviceError {
     let available = facts.lines().find_map(|line| {
         let rest = line.strip_prefix("MemAvailable:")?;
@@ -141,7 +141,7 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` and freed once; errors at the end help nobody.
+        // SAFETY: allocated in `new` and freed once; errors at the end cannot be handled.
         unsafe {
             let _ = self.context.enter();
             let _ = sys::cuMemFreeHost(self.address.cast());

@@ -1,4 +1,4 @@
-//! Ranks on GPUs that meet over NCCL, which is opened when somebody asks for it.
+//! Ranks on GPUs that communicate over NCCL, which is opened on demand.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute;
@@ -19,7 +19,7 @@ const LIBRARY: &str = "libnccl.so.2";
 const SUM: c_int = 0;
 /// `ncclUint8`
 const BYTES: c_int = 1;
-/// Messages of a rehearsal are so many times as large as the one before.
+/// Ratio of a rehearsal's message to the previous one.
 const STEP: usize = 16;
 
 /// `ncclUniqueId`: what ranks of one group show each other.
@@ -74,7 +74,7 @@ pub struct Nccl {
 }
 
 impl CudaDevice {
-    /// What ranks on several GPUs meet over.
+    /// A communicator of ranks on several GPUs.
     pub fn nccl(&self) -> Result<Nccl, Absent> {
         Nccl::open(&self.library_folders)
     }
@@ -196,7 +196,7 @@ impl NcclComm {
         let (kind, count) = (number_type(values.dtype()), values.rows() * values.cols());
         self.between(count, "adding up", |stream| {
             let address = values.address().cast();
-            // SAFETY: so many values of this type lie there; the sum may be written where they are.
+            // SAFETY: that many values of this type lie there; the sum may be written where they are.
             unsafe {
                 (self.functions.all_reduce)(address, address, count, kind, SUM, self.handle, stream)
             }
@@ -207,7 +207,7 @@ impl NcclComm {
         let bytes = x.rows() * x.cols() * x.dtype().size();
         self.between(bytes, "gathering", |stream| {
             let (from, to) = (x.address().cast_mut().cast(), out.address().cast());
-            // SAFETY: so many bytes are there, and as many of every rank have room.
+            // SAFETY: that many bytes are there, and as many of every rank have room.
             unsafe { (self.functions.all_gather)(from, to, bytes, BYTES, self.handle, stream) }
         })
     }

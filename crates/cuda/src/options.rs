@@ -14,10 +14,10 @@ pub enum KvPrecision {
     F8E4M3,
 }
 
-/// Who computes dense products.
+/// Which GEMM candidates are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GemmChoice {
-    /// Whoever was faster when the weight was loaded.
+    /// The fastest one when the weight was loaded.
     #[default]
     Fastest,
     /// Our own kernels where there are some; for comparisons.
@@ -33,9 +33,9 @@ pub struct CudaOptions {
     pub library_folders: Vec<PathBuf>,
     /// Type of keys and values.
     pub kv: KvPrecision,
-    /// Tokens of the largest step: products are tuned up to this many rows.
+    /// Tokens of the largest step: GEMMs are autotuned up to this many rows.
     pub max_step_tokens: usize,
-    /// Who computes dense products.
+    /// Which GEMM candidates are taken.
     pub gemms: GemmChoice,
     /// Kernels begin only when their predecessor has ended; for comparisons.
     pub in_turn: bool,

@@ -5,7 +5,7 @@ use ops::DeviceError;
 
 use crate::driver::check;
 
-/// A matrix in device memory and the box of it that one copy brings.
+/// A matrix in device memory and the tile of it that one TMA copy brings.
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
 pub(crate) struct TensorMap([u64; 16]);
@@ -17,14 +17,14 @@ pub(crate) struct TiledMatrix<'a> {
     pub(crate) sizes: &'a [u64],
     /// Bytes from one to the next in each dimension but the first.
     pub(crate) strides: &'a [u64],
-    /// Elements of a box in each dimension.
+    /// Elements of a tile in each dimension.
     pub(crate) shape: &'a [u32],
 }
 
 impl TensorMap {
     /// Describes nothing.
     pub(crate) const NONE: Self = Self([0; 16]);
-    /// Elements of a box along a row.
+    /// Elements of a tile along a row.
     pub(crate) const SLICE: u32 = 64;
 
     /// Elements of bf16: rows of 64 are turned by 128-byte swizzling.

@@ -1,4 +1,4 @@
-//! The way in and out of device memory during steps.
+//! Transfers into and out of device memory during steps.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Courier {
     /// Enqueues a copy; false when the copy engine should make it.
     ///
     /// # Safety
-    /// Both sides have so many bytes that the device may use, until the stream has come past this.
+    /// Both sides have that many bytes that the device may use, until the stream has come past this.
     unsafe fn copies(&self, from: u64, to: u64, bytes: usize) -> Result<bool, DeviceError> {
         let whole = [from, to, bytes as u64].map(|number| number.is_multiple_of(WORD as u64));
         if bytes > FEW_BYTES || whole.contains(&false) {
@@ -66,7 +66,7 @@ pub(crate) fn rehearse(context: &Arc<Context>) -> Result<(), DeviceError> {
     let (here, there) = (room()?, room()?);
     let [from, to] = [&here, &there].map(|buffer| buffer.address() as sys::CUdeviceptr);
     let stream = context.stream();
-    // SAFETY: all have so many bytes, until the stream has been waited for.
+    // SAFETY: all have that many bytes, until the stream has been waited for.
     let results = unsafe {
         [
             sys::cuMemcpyHtoDAsync_v2(from, pinned.address().cast(), BYTES, stream),
@@ -169,7 +169,7 @@ impl Readback for CudaReadback {
             from.address() as u64,
             self.pinned.address().wrapping_add(offset),
         );
-        // SAFETY: in bounds (asserted); nobody reads the pinned side before `wait`.
+        // SAFETY: in bounds (asserted); the pinned side is not read before `wait`.
         unsafe {
             if !self.courier.copies(from, to as u64, bytes)? {
                 let stream = self.courier.context.stream();

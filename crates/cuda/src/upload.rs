@@ -1,4 +1,4 @@
-//! The way of weights into device memory: threads fill pinned pieces while the GPU copies other pieces away.
+//! Weights into device memory: threads fill pinned chunks while the GPU copies other chunks away.
 
 use std::cell::RefCell;
 use std::num::NonZero;
@@ -16,7 +16,7 @@ use crate::driver::check;
 use crate::event::Event;
 use crate::memory::{Pinned, allocate};
 
-/// Bytes of a piece: few enough that a core checks what it has read in its own cache.
+/// Bytes of a chunk: few enough that a core checks what it has read in its own cache.
 const PIECE: usize = 1 << 20;
 /// The most threads that read: more fill the bus no better, and pinned memory takes its time to be had.
 const MOST_THREADS: usize = 12;
@@ -88,16 +88,16 @@ impl WeightStream for CudaWeightStream<'_> {
     }
 }
 
-/// Rows that threads share, each taking the next piece.
+/// Rows that threads share, each taking the next chunk.
 struct Work<'a> {
     rows: &'a dyn WeightRows,
     /// Bytes of a row.
     width: usize,
-    /// Rows of a piece.
+    /// Rows of a chunk.
     step: usize,
     /// Where the first row goes.
     to: sys::CUdeviceptr,
-    /// The first row that nobody has taken.
+    /// The first row that no thread has taken.
     next: AtomicUsize,
 }
 
@@ -132,13 +132,13 @@ impl Lane {
 
     fn carry(&mut self, work: &Work<'_>) -> Result<(), StreamError> {
         while let Some(rows) = work.take() {
-            self.carry_piece(work, rows)
+            self.carry_part(work, rows)
                 .inspect_err(|_| work.give_up())?;
         }
         Ok(())
     }
 
-    fn carry_piece(&mut self, work: &Work<'_>, rows: Range<usize>) -> Result<(), StreamError> {
+    fn carry_part(&mut self, work: &Work<'_>, rows: Range<usize>) -> Result<(), StreamError> {
         let (bytes, offset) = (rows.len() * work.width, rows.start * work.width);
         let slot = &mut self.slots[self.current];
         slot.copied.wait()?;

@@ -1,5 +1,5 @@
 //! Heads of which only the largest scores count: those of real models, timed, and one that is small enough for a tool that
-//! watches every access, to be run with `--own-products`, so that it reads folded weights.
+//! watches every access, to be run with `--own-gemms`, so that it reads bf12 weights.
 
 use cuda::CudaDevice;
 use half::bf16;
@@ -88,12 +88,12 @@ impl Head {
 pub(crate) fn heads(device: &CudaDevice) -> bool {
     for (tokens, inputs) in [(151_936, 1536), (151_936, 4096), (128_256, 2048)] {
         let weight = weight(device, tokens, inputs, 5);
-        let folded = device.folded_bytes((tokens, inputs), weight.format());
+        let bytes = device.folded_bytes((tokens, inputs), weight.format());
         for rows in [8, 16, 32, 64] {
             let x = Matrix::random(device, rows, inputs, 7);
             let mut head = Head::new(device, x, tokens);
             let us = time(device, 8, |_| head.draw(device, &weight));
-            let floor = folded as f64 / MEMORY;
+            let floor = bytes as f64 / MEMORY;
             println!(
                 "{tokens}×{inputs}, {rows:2} rows: {us:6.1} µs, {floor:6.1} to read it as bf12"
             );
@@ -114,13 +114,13 @@ pub(crate) fn small(device: &CudaDevice) -> bool {
         values: HostValues::Plain(DType::BF16, bytes.into()),
     };
     let weight = device.load_weight(host).expect("a weight");
-    let folded = device.fold(&weight).expect("room for it") > 0;
+    let encoded = device.fold(&weight).expect("room for it") > 0;
     let x = Matrix::floats(device, ROWS, INPUTS, DType::BF16, &rows);
     let mut head = Head::new(device, x, TOKENS);
     head.draw(device, &weight).expect("a head");
     let found = head.out.read(device);
     let pairs = expected(&numbers, &rows).into_iter().zip(found);
     let wrong = pairs.filter(|&(a, b)| a != b as usize).count();
-    println!("argmax of {TOKENS}, bf12: {folded}, {wrong} of {ROWS} wrong");
-    folded && wrong == 0
+    println!("argmax of {TOKENS}, bf12: {encoded}, {wrong} of {ROWS} wrong");
+    encoded && wrong == 0
 }

@@ -19,7 +19,7 @@ pub(crate) const TENSOR: f64 = 804e6;
 const BLOCK: usize = 1 << 20;
 const PIECE: usize = 4 << 20;
 
-/// Whether weights are folded.
+/// Whether weights are encoded as bf12.
 static FOLD: AtomicBool = AtomicBool::new(false);
 
 /// True when the device runs models with such heads; says so where it does not.
@@ -236,12 +236,12 @@ pub(crate) fn weight(device: &CudaDevice, rows: usize, cols: usize, seed: u64) -
     weight
 }
 
-/// Weights that are made from now on are folded.
+/// Weights that are made from now on are encoded as bf12.
 pub(crate) fn encode_weights() {
     FOLD.store(true, Ordering::Relaxed);
 }
 
-/// A product without a bias.
+/// A GEMM without a bias.
 pub(crate) fn linear(
     device: &CudaDevice,
     x: View<'_>,
@@ -284,7 +284,7 @@ pub(crate) fn captured(
     graph.expect("a capture").expect("this device captures")
 }
 
-/// Microseconds of one `run` among many in a graph; `run` is told its number, to take turns with inputs.
+/// Microseconds of one `run` among many in a graph; `run` gets its number, to alternate inputs.
 pub(crate) fn time(
     device: &CudaDevice,
     many: usize,
@@ -301,7 +301,7 @@ pub(crate) fn time(
     best / many as f64
 }
 
-/// Microseconds of one replay among so many.
+/// Microseconds of one replay among many.
 pub(crate) fn time_replays(graph: &dyn Graph, readback: &mut dyn Readback, replays: usize) -> f64 {
     let began = Instant::now();
     for _ in 0..replays {

@@ -1,4 +1,4 @@
-//! Folded weights: every number is found again. To be run with `--own-products`, so that products read them.
+//! bf12 weights: every number is decoded exactly. To be run with `--own-gemms`, so that GEMMs read them.
 
 use std::cmp::Ordering;
 
@@ -59,7 +59,7 @@ fn spread(count: usize) -> Vec<bf16> {
     numbers.map(number).collect()
 }
 
-/// True when products of so many rows, more than those of chains, read such a weight folded.
+/// True when GEMMs of that many rows, more than the megakernel takes, read such a weight as bf12.
 fn reads_folded(device: &CudaDevice, (outputs, inputs): (usize, usize), rows: usize) -> bool {
     let candidates = device.describe_gemms(outputs, inputs);
     let mut candidates = candidates.iter();
@@ -82,8 +82,8 @@ fn is_lossless(
             values: HostValues::Plain(DType::BF16, bytes.into()),
         })
         .expect("a weight");
-    let folded = device.fold(&weight).expect("room for it");
-    let mut well = folded > 0;
+    let bytes = device.fold(&weight).expect("room for it");
+    let mut well = bytes > 0;
     for &(rows, most) in counts {
         let (mut wrong, mut looked_at) = (0, 0);
         for first in (0..inputs.min(most)).step_by(rows) {
@@ -105,7 +105,7 @@ fn is_lossless(
         }
         let reads_it = rows <= MOST_CHAINED || reads_folded(device, (outputs, inputs), rows);
         println!(
-            "{outputs}×{inputs}, {folded} bytes, {rows:2} rows{}: {wrong} of {looked_at} numbers wrong",
+            "{outputs}×{inputs}, {bytes} bytes, {rows:2} rows{}: {wrong} of {looked_at} numbers wrong",
             if reads_it { "" } else { ", NOT READ FOLDED" }
         );
         well &= reads_it && wrong == 0;

@@ -1,4 +1,4 @@
-//! Every candidate of our own products: right, and how fast beside cuBLASLt. To be run with `--library-products`.
+//! Every GEMM candidate of ours: right, and how fast beside cuBLASLt. To be run with `--library-gemms`.
 
 use cuda::CudaDevice;
 use ops::{Activation, Device as _, GatedActivation, GatedLinear, Inputs, Linear, Weight};
@@ -6,12 +6,12 @@ use tensor::DType;
 
 use crate::bench::{Matrix, distance, linear, sync, time, weight};
 
-/// Outputs and inputs of products that are only checked.
+/// Outputs and inputs of GEMMs that are only checked.
 const ODD: [(usize, usize); 6] = [
     (200, 136),
     (328, 1000),
     (1544, 72),
-    // with 128 rows, eight blocks share the inputs of 192 outputs
+    // with 128 rows, eight blocks of a cluster split K of 192 outputs
     (2056, 1032),
     (4104, 8),
     (12_880, 136),
@@ -21,12 +21,12 @@ const REAL: [(usize, usize); 4] = [(6144, 4096), (4096, 4096), (24576, 4096), (4
 /// Rows.
 const CHECKED: [usize; 8] = [9, 16, 33, 64, 100, 128, 131, 256];
 const TIMED: [usize; 5] = [16, 32, 64, 128, 256];
-/// Bytes of weights that take turns, so that none is found in the cache.
+/// Bytes of weights that are read in turn, so that none is found in L2.
 const TURNS: usize = 200 << 20;
 /// What results may differ by.
 const BOUND: f64 = 6e-3;
 
-/// All ways of all shapes.
+/// All candidates of all shapes.
 pub(crate) fn run(device: &CudaDevice) -> bool {
     let mut well = true;
     for (outputs, inputs) in ODD {
@@ -120,7 +120,7 @@ fn measure(device: &CudaDevice, weights: &[Weight], rows: usize) {
     }
 }
 
-/// Outputs, inputs and rows of gated products; tiles and rings are filled and not.
+/// Outputs, inputs and rows of gated GEMMs; tiles and rings are filled and not.
 const GATED: [(usize, usize, usize); 6] = [
     (12_880, 136, 131),
     (24_576, 4096, 256),
@@ -130,7 +130,7 @@ const GATED: [(usize, usize, usize); 6] = [
     (12_880, 8, 130),
 ];
 
-/// Gated products are what products and gates are; with `--own-products` by kernels of ours throughout.
+/// Gated GEMMs give what GEMMs and gates give; with `--own-gemms` by kernels of ours throughout.
 pub(crate) fn gates(device: &CudaDevice) -> bool {
     let mut well = true;
     for (outputs, inputs, rows) in GATED {
@@ -146,7 +146,7 @@ pub(crate) fn gates(device: &CudaDevice) -> bool {
     well
 }
 
-/// How far a gated product is from a product whose results are gated.
+/// How far a gated GEMM is from a GEMM whose results are gated.
 fn gate(
     device: &CudaDevice,
     weight: &Weight,

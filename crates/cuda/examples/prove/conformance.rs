@@ -7,12 +7,12 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     show(&conformance::run(device))
 }
 
-/// The same with products that are cut in two before a norm, to be run with `--library-products`. Weights of eight-bit floats
+/// The same with split-K by two before a norm, to be run with `--library-gemms`. Weights of eight-bit floats
 /// are left out: the library rounds what it multiplies, and of gates of fifty results one draw in eleven is beyond its bound.
 pub(crate) fn split_k(device: &CudaDevice) -> bool {
     let mut report = conformance::run(device);
     report.outcomes.retain(|found| found.kind != Kind::Float8);
-    // one of its products, which is made in no other way then
+    // one of its GEMMs, which has no other candidate then
     let candidates = device.describe_gemms(512, 1024);
     let cut = candidates.iter().any(|line| line.contains("split-K true"));
     if !cut {
@@ -26,7 +26,7 @@ pub(crate) fn cache(device: &CudaDevice) -> bool {
     show(&conformance::cache(device))
 }
 
-/// Attention keeps its promise for decoding rows; dense products keep it within eight rows. The rest is told, not judged.
+/// Attention keeps its promise for decoding rows; dense GEMMs keep it within eight rows. The rest is reported, not judged.
 pub(crate) fn invariance(device: &CudaDevice) -> bool {
     let report = conformance::invariance(device);
     let judged = |case: &str| case.starts_with("alone and among");

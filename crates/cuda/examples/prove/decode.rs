@@ -39,7 +39,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Sequences one after the other in pages; a page lies `rows` pages behind the one before.
+    /// Sequences one after the other in pages; a page lies `rows` pages after the previous one.
     pub(crate) fn new(
         device: &CudaDevice,
         heads: Heads,
@@ -156,7 +156,7 @@ impl Step {
     }
 }
 
-/// One kernel gives what two give; of one or two rows with heads of 128 it is a chain's, which adds up in another order
+/// One kernel gives what two give; of one or two rows with heads of 128 it is the megakernel's, which adds up in another order
 /// before it rounds.
 pub(crate) fn agrees(device: &CudaDevice, heads: Heads, lengths: &[usize], kv: DType) -> bool {
     if !takes_heads(device, heads) {

@@ -1,4 +1,4 @@
-//! Products with weights of eight-bit floats: correct in every way they can go, and how fast beside bf16.
+//! GEMMs with weights of eight-bit floats: every candidate correct, and how fast beside bf16.
 
 use cuda::CudaDevice;
 use ops::{Device as _, Float8Rows, HostValues, HostWeight, Weight, float8};
@@ -15,7 +15,7 @@ const SHAPES: [(&str, usize, usize); 4] = [
     ("8B down", 4096, 12288),
 ];
 const ROWS: [usize; 8] = [1, 8, 16, 32, 64, 256, 1024, 2048];
-/// Codes of a weight that differ. A prime, or rows would be alike, and so would what rounding does to products of them.
+/// Codes of a weight that differ. A prime, or rows would be alike, and so would what rounding does to their GEMMs.
 const PART: usize = 262_139;
 /// Bytes of weights that take turns, so that none is found in the cache.
 const TURNS: usize = 256 << 20;
@@ -49,7 +49,7 @@ fn step(outputs: usize) -> usize {
     outputs.div_ceil(64) | 1
 }
 
-/// About normal numbers in codes, and those of every so many rows; large weights repeat a part of them.
+/// About normal numbers in codes, repeated after some rows; large weights repeat a part of them.
 pub(crate) fn float8_weight(
     device: &CudaDevice,
     (rows, cols): (usize, usize),

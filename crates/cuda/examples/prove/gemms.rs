@@ -1,4 +1,4 @@
-//! Dense products of real models: correct, and how near to the speed of memory or of the tensor cores.
+//! Dense GEMMs of real models: correct, and how near to the speed of memory or of the tensor cores.
 
 use cuda::CudaDevice;
 use tensor::DType;
@@ -19,7 +19,7 @@ const SHAPES: [(&str, usize, usize, bool); 10] = [
     ("1.5B head", 151_936, 1536, true),
 ];
 
-/// Bytes of weights that take turns, so that none is found in the cache.
+/// Bytes of weights that are read in turn, so that none is found in L2.
 const TURNS: usize = 256 << 20;
 
 pub(crate) fn run(device: &CudaDevice) -> bool {
@@ -62,7 +62,7 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     well
 }
 
-/// Rows alone and in a batch give nearly equal results: the ways check each other.
+/// Rows alone and in a batch give nearly equal results: the candidates check each other.
 fn agrees(
     device: &CudaDevice,
     weight: &ops::Weight,

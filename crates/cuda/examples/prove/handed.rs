@@ -1,4 +1,4 @@
-//! Rows that go from product to product of eight-bit floats, in whatever form the device hands them on: against sums on the
+//! Rows that go from one eight-bit GEMM to the next, in whatever form the device hands them on: against sums on the
 //! host that round nothing.
 
 use cuda::CudaDevice;
@@ -13,7 +13,7 @@ use crate::float8::{ROUNDED, float8_weight};
 const HIDDEN: usize = 4096;
 const INNER: usize = 6144;
 const EPS: f32 = 1e-6;
-/// From one output of the last product that is looked at to the next.
+/// From one checked output of the last GEMM to the next.
 const STEP: usize = 61;
 
 /// A weight and its numbers.
@@ -46,7 +46,7 @@ pub(crate) fn check(device: &CudaDevice) -> bool {
     well
 }
 
-/// The end of attention, the gates, and the product behind them.
+/// The end of attention, the gates, and the GEMM after them.
 fn agrees(device: &CudaDevice, weights: &Weights, rows: usize, groups: bool) -> bool {
     let bf16 = |cols| Matrix::new(device, rows, cols, DType::BF16);
     let x = Matrix::random(device, rows, HIDDEN, 21);
@@ -109,7 +109,7 @@ fn agrees(device: &CudaDevice, weights: &Weights, rows: usize, groups: bool) -> 
         let found = [distance(&of(&sums), &expected), distance(&some, &last)];
         errors = [0, 1].map(|i| errors[i].max(found[i]));
     }
-    // Three products in a row, each of which may round its inputs.
+    // Three GEMMs in a row, each of which may round its inputs.
     let well = errors[0] < ROUNDED && errors[1] < 2.0 * ROUNDED;
     let kind = if groups { "128×128" } else { "a row" };
     let word = if well { "right" } else { "WRONG" };
@@ -121,7 +121,7 @@ fn agrees(device: &CudaDevice, weights: &Weights, rows: usize, groups: bool) -> 
 }
 
 impl Weights {
-    /// The residual, and some outputs of the last product, of one row.
+    /// The residual, and some outputs of the last GEMM, of one row.
     fn reference(&self, x: &[f32], residual: &[f32]) -> (Vec<f32>, Vec<f32>) {
         let sums: Vec<f32> = multiplied(x, &self.output)
             .zip(residual)

@@ -46,7 +46,7 @@ impl Layer {
         })
     }
 
-    /// Weights of two bytes that are folded too.
+    /// Weights of two bytes that are bf12 too.
     fn bf12(device: &CudaDevice, dims: &Dims, seed: u64) -> Self {
         Self::of(device, dims, seed, &|rows, cols| {
             let weight = weight(device, rows, cols, seed);
@@ -109,7 +109,7 @@ struct Step {
 }
 
 impl Step {
-    /// Sequences of these lengths, each with so many new tokens at its end.
+    /// Sequences of these lengths, each with as many new tokens at its end.
     fn new(device: &CudaDevice, dims: &Dims, lengths: &[usize], new: usize) -> Self {
         let (sequences, longest) = (lengths.len(), longest(lengths));
         let (pages, rows) = (longest.div_ceil(PAGE), sequences * new);
@@ -161,7 +161,7 @@ impl Step {
         }
     }
 
-    /// Ends a layer with a product of what attention mixed, or of gated rows in some form: onto the residual, through a
+    /// Ends a layer with a GEMM of what attention gave, or of gated rows in some form: onto the residual, through a
     /// norm, to what `readers` multiply.
     fn onward(
         &mut self,
@@ -260,7 +260,7 @@ impl Step {
     }
 }
 
-/// Normalised rows as a product takes them.
+/// Normalised rows as a GEMM takes them.
 fn inputs(state: NormState, squares: &Matrix, width: usize) -> Inputs<'_> {
     state.inputs(LateNorm {
         squares: squares.view(),

@@ -1,6 +1,6 @@
 //! Proves the GPU ops on a machine with a GPU: against their references, and against what the hardware could do.
 //!
-//! `prove [--libraries FOLDER]… [--own-products | --library-products] [--in-turn] [--narrow] [--fold] [--ampere] PART…`, parts as
+//! `prove [--libraries FOLDER]… [--own-gemms | --library-gemms] [--in-turn] [--narrow] [--bf12] [--ampere] PART…`, parts as
 //! listed in [`PARTS`]. Every part prints a table; the exit code is zero when nothing was wrong. With `--narrow` the device is opened
 //! as for a server that keeps keys and values of one byte, and `cache-conformance` compares what writes and reads them with
 //! the references. With `--ampere` it is opened with the kernels for GPUs that lack Hopper's instructions.
@@ -74,7 +74,7 @@ const PARTS: [(&str, Part); 32] = [
     ("profile", profile::run),
 ];
 
-/// Parts of folded weights and of weights of one byte, which kernels of Hopper alone read.
+/// Parts of bf12 weights and of weights of one byte, which kernels of Hopper alone read.
 const OF_HOPPER: [&str; 9] = [
     "fp8-conformance",
     "fp8",
@@ -87,7 +87,7 @@ const OF_HOPPER: [&str; 9] = [
     "heads",
 ];
 
-/// Rows that products are tuned for. Fewer rows, fewer ways to choose from: a tool that watches every access takes its time.
+/// Rows that GEMMs are autotuned for. Fewer rows have fewer candidates: a tool that watches every access takes its time.
 fn step_tokens(parts: &[(&str, Part)]) -> usize {
     let any = |names: &[&str]| parts.iter().any(|part| names.contains(&part.0));
     if any(&["sanitize", "sanitize-fp8", "sanitize-bf12", "few"]) {

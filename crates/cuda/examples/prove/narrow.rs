@@ -86,7 +86,7 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     well
 }
 
-/// Prompts as (length, new tokens) of so many rows: a cache of bytes beside one of bf16.
+/// Prompts as (length, new tokens) of several rows: a cache of bytes beside one of bf16.
 fn prompts(device: &CudaDevice) {
     let heads = Heads {
         query: 32,

@@ -1,4 +1,4 @@
-//! Every kernel of attention, of sampling and what is around it, and of streamed products once, on shapes small enough for
+//! Every kernel of attention, of sampling and what is around it, and of our GEMMs once, on shapes small enough for
 //! a tool that watches every access.
 
 use cuda::CudaDevice;
@@ -54,12 +54,12 @@ pub(crate) fn run(device: &CudaDevice) -> bool {
     well
 }
 
-/// The same of products with eight-bit floats: choosing among their ways takes such a tool long.
+/// The same of GEMMs with eight-bit floats: autotuning them takes such a tool long.
 pub(crate) fn narrow_gemms(device: &CudaDevice) -> bool {
     float8::agrees(device, (192, 384), [128, 128], &[3]) && layers::narrow_small(device)
 }
 
-/// The same of folded weights.
+/// The same of bf12 weights.
 pub(crate) fn bf12_gemms(device: &CudaDevice) -> bool {
     bf12::turning(device) && layers::bf12_small(device)
 }
@@ -222,7 +222,7 @@ fn log_probs(device: &CudaDevice) -> Result<(), OpError> {
     })
 }
 
-/// Rows gathered, then multiplied in our own way.
+/// Rows gathered, then multiplied by our own candidate.
 fn gemms(device: &CudaDevice) -> Result<(), OpError> {
     let (inputs, outputs, rows) = (512, 192, 3);
     let weight = weight(device, outputs, inputs, 1);

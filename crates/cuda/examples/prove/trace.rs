@@ -31,7 +31,7 @@ pub(crate) fn run(
     of_graph(device, many, captured(device, many, run).as_ref())
 }
 
-/// The same of a graph of so many runs.
+/// The same of a graph of several runs.
 pub(crate) fn of_graph(device: &CudaDevice, many: usize, graph: &dyn Graph) -> bool {
     let record = || -> Result<DeviceTrace, NoTracer> {
         let tracer = device.tracer()?;

@@ -63,7 +63,7 @@ impl Cupti {
         Ok(cupti)
     }
 
-    /// Begins a recording; one that cannot begin leaves nothing behind that takes time or memory.
+    /// Begins a recording; one that cannot begin leaves nothing that takes time or memory.
     fn begin(&self) -> Result<(), NoTracer> {
         Sink::lock().open(self.next_record);
         let begun = self.enable_all();
@@ -87,7 +87,7 @@ impl Cupti {
         Ok(())
     }
 
-    /// Every kind, also behind one that refuses; then gives the first refusal.
+    /// Every kind, also after one that refuses; then gives the first refusal.
     fn disable_all(&self) -> Result<(), NoTracer> {
         // SAFETY: takes any number.
         let answers = KINDS.map(|kind| unsafe { (self.disable)(kind) });
@@ -134,7 +134,7 @@ impl Tracer for CudaTracer {
             None => Cupti::open(&self.folders),
         };
         let begun = opened.and_then(|opened| cupti.insert(opened).begin());
-        // Who asked gets a recording of steps all the same, and would miss kernels only when he opens it.
+        // The caller gets a recording of steps all the same, and would miss kernels only on opening it.
         begun.inspect_err(|reason| tracing::warn!("no kernels are recorded: {reason}"))
     }
 
@@ -180,7 +180,7 @@ mod tests {
         0
     }
 
-    /// As a process without the right to it is told.
+    /// The error of a process without the right to it.
     unsafe extern "C" fn refuse_copies(kind: u32) -> i32 {
         if kind == MEMCPY {
             return 35;

@@ -64,7 +64,7 @@ struct AttendParams {
 
 /// Sizes that heads are rounded up to.
 const DIMS: [usize; 3] = [64, 128, 256];
-/// Columns of products, one for each query head of a group and new token.
+/// N of the MMAs, one column for each query head of a group and new token.
 const COLUMNS: [usize; 2] = [8, 16];
 /// Positions of a unit of work, and units that come in even chunks.
 const UNIT: usize = 128;
@@ -74,7 +74,7 @@ const PARTIALS: usize = 64 << 20;
 /// Key heads times workers.
 const MOST_SHARES: usize = 1 << 14;
 
-/// Chunks of a sequence of so many positions; kernels/attend/chunks.cuh has the same rule.
+/// Chunks of a sequence of `positions` positions; kernels/attend/chunks.cuh has the same rule.
 fn chunks(positions: usize) -> usize {
     let units = positions.div_ceil(UNIT).max(1);
     if units <= EVEN {
@@ -190,8 +190,8 @@ struct Shape {
     few: usize,
 }
 
-/// True when heads, queries, results, keys and values begin at pieces of what the copy engine and warps read.
-fn copies_pieces(op: &Attend<'_>) -> bool {
+/// True when heads, queries, results, keys and values are aligned for copies and 16-byte accesses.
+fn copies_vectors(op: &Attend<'_>) -> bool {
     let even = |address: *const u8| (address as usize).is_multiple_of(16);
     matches!(op.cache.dtype(), DType::BF16 | DType::F8E4M3)
         && op.heads.dim.is_multiple_of(8)
@@ -203,7 +203,7 @@ fn copies_pieces(op: &Attend<'_>) -> bool {
         && even(op.cache.values().address())
 }
 
-/// The logarithm of the page size where sixteen positions never cross a page and heads can be copied by pieces.
+/// log2 of the page size where sixteen positions never cross a page and heads are 16-byte aligned.
 fn page_shift(op: &Attend<'_>) -> u32 {
     let size = op.batch.page_size;
     let bits = (op.heads.dim * op.cache.dtype().size())
@@ -309,7 +309,7 @@ impl CudaDevice {
     }
 }
 
-/// Workers for so many rows, at most `most`: a little fewer when rows of one length then need not be cut, or evenly.
+/// Workers for these rows, at most `most`: a little fewer when rows of one length then need not be cut, or are cut evenly.
 fn even_workers(most: usize, rows: usize) -> usize {
     let fewest = most - most / 8;
     let even = |&workers: &usize| {

@@ -1,4 +1,4 @@
-//! Ops that one product does whole, where that is faster; else they are done one after the other.
+//! Ops that one GEMM kernel does whole, where that is faster; else they run one after the other.
 
 use ops::{
     Activation, Form, GatedLinear, Inputs, LateLinear, LateNorm, LinearAddNorm, LinearLargest,
@@ -13,7 +13,7 @@ use crate::linear::{AddNorm, Epilogue, Gemm, MOST_ROWS};
 use crate::megakernel::Megakernel;
 
 impl CudaDevice {
-    /// True when a product goes into a chain.
+    /// True when a GEMM goes into the megakernel.
     pub(crate) fn takes_megakernel(&self, weight: &Weight, product: &Gemm<'_>) -> bool {
         self.takes_megakernel_rows(weight, product.x.rows()) && product.rows_are_aligned()
     }
@@ -37,7 +37,7 @@ impl CudaDevice {
         Ok(megakernel.gemm(&self.context, product, weight, how)?)
     }
 
-    /// One product with what surrounds it; none where no kernel of ours is to be preferred.
+    /// One GEMM with its fused neighbours; none where no kernel of ours is preferred.
     fn fuse(
         &self,
         product: &Gemm<'_>,
@@ -56,7 +56,7 @@ impl CudaDevice {
         Some(ran.map_err(OpError::from))
     }
 
-    /// True when products of so many rows with the weight can complete a norm.
+    /// True when GEMMs of `rows` rows with the weight take a deferred RMS scale.
     fn reads_late(&self, weight: &Weight, rows: usize) -> bool {
         self.takes_megakernel_rows(weight, rows)
             || self.gemms.fusable(weight, rows, false).is_some()
@@ -99,7 +99,7 @@ impl CudaDevice {
         }
     }
 
-    /// One product and a small kernel, where no row's scores need be written.
+    /// One GEMM with an argmax epilogue and a small kernel, where no row of logits need be written.
     pub(crate) fn run_linear_largest(&self, mut op: LinearLargest<'_>) -> Result<(), OpError> {
         let weight = op.product.weight;
         let norm = match op.inputs {
@@ -128,7 +128,7 @@ impl CudaDevice {
             bias: op.product.bias,
             out: op.out,
         };
-        // Readers take the sums by 16-byte pieces, as this product takes its inputs, and squares by fours.
+        // Readers take the sums by 16-byte vectors, as this GEMM takes its inputs, and squares by fours.
         let pieces = |matrix: &ViewMut<'_>| (matrix.address() as u64, matrix.stride());
         let all = [pieces(&product.out), pieces(&op.residual)];
         let fits = matches!(op.inputs, Inputs::Plain)
@@ -156,7 +156,7 @@ impl CudaDevice {
         Ok(NormState::Late)
     }
 
-    /// Two products of half of the inputs each, which the norm adds up, where that is faster than one product and a norm.
+    /// Split-K by two, whose sums the norm adds, where that is faster than one GEMM and a norm.
     fn run_split_k(&self, mut op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
         let residual = (op.residual.address() as u64, op.residual.stride());
         let out = (op.out.address() as u64, op.out.stride());

@@ -45,7 +45,7 @@ struct CountParams {
     count: u32,
 }
 
-/// Rows by index; the kernel that products are timed beside, too.
+/// Rows by index; also the kernel that GEMMs are timed beside.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct GatherParams {
@@ -59,7 +59,7 @@ pub(crate) struct GatherParams {
 }
 
 impl GatherParams {
-    /// For so many rows.
+    /// For `rows` rows.
     pub(crate) fn grid(&self, rows: usize) -> Grid {
         let vectors = self.width as usize / 8;
         Grid::line(rows, vectors.next_multiple_of(32).clamp(32, 256))
@@ -184,7 +184,7 @@ impl CudaDevice {
     }
 }
 
-/// Enqueues the kernel for gates: addresses and strides of what is gated and of the results, which have so many rows and
+/// Enqueues the kernel for gates: addresses and strides of what is gated and of the results, which have that many rows and
 /// columns.
 pub(crate) fn launch_activation(
     context: &Context,

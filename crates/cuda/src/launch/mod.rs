@@ -23,7 +23,7 @@ use crate::module::{Function, Modules, outdated};
 pub(crate) use open::Opening;
 
 /// The largest model that kernels take: heads that attention's compiled sizes hold and whose partial results have room, rows
-/// that the norm's threads hold, and as many outputs as the plainest product has blocks of eight on y.
+/// that the norm's threads hold, and as many outputs as the plainest GEMM has blocks of eight on y.
 pub(crate) const LARGEST: Sizes = Sizes {
     heads: Heads {
         query: 256,
@@ -126,7 +126,7 @@ impl Grid {
 
 /// Dynamic shared memory that kernels are launched with; kernels/common/room.cuh has the same numbers.
 pub(crate) const HALF_ROOM: usize = 115_712;
-/// As above: one block, and some small ones of the neighbours in time.
+/// As above: one block, beside small blocks of the previous and the next kernel.
 pub(crate) const MOST_ROOM: usize = 221_184;
 /// As above: one block.
 pub(crate) const WHOLE_ROOM: usize = 232_448;
@@ -135,14 +135,14 @@ pub(crate) const SMALL_ROOM: usize = 101_376;
 /// As above.
 pub(crate) const MIDDLE_ROOM: usize = 166_912;
 
-/// True when rows of `width` elements of bf16 at these addresses and strides are made of 16-byte pieces.
+/// True when rows of `width` elements of bf16 at these addresses and strides are 16-byte aligned and whole vectors.
 pub(crate) fn are_aligned(width: usize, matrices: &[(u64, usize)]) -> bool {
     let even =
         |&(address, stride): &(u64, usize)| address.is_multiple_of(16) && stride.is_multiple_of(8);
     width.is_multiple_of(8) && matrices.iter().all(even)
 }
 
-/// Enqueues a kernel whose one parameter is `params`, to begin while its predecessor ends.
+/// Enqueues a kernel whose one parameter is `params`, with programmatic dependent launch: it begins while its predecessor ends.
 ///
 /// # Safety
 /// `P` must be the kernel's parameter struct, and its addresses must be valid for what the kernel does.
@@ -156,7 +156,7 @@ pub(crate) unsafe fn launch<P: Copy>(
     unsafe { enqueue(context, function, grid, 1, params, true) }
 }
 
-/// As [`launch`], with so many blocks in a row a cluster.
+/// As [`launch`], with clusters of `cluster` blocks.
 ///
 /// # Safety
 /// As [`launch`].
@@ -186,7 +186,7 @@ pub(crate) unsafe fn launch_late<P: Copy>(
     unsafe { enqueue(context, function, grid, 1, params, false) }
 }
 
-/// Clusters of so many blocks in a row that run at the same time.
+/// Clusters of `cluster` blocks that run at the same time.
 pub(crate) fn clusters_at_once(
     function: Function,
     grid: Grid,

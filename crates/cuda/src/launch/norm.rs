@@ -41,7 +41,7 @@ impl NormParams {
         eps: f32,
     ) -> Self {
         let x_at = (x.address() as u64, x.stride());
-        // A weight that is read by pieces must begin at one; it has one row.
+        // A weight that is read by vectors must be aligned; it has one row.
         let weight_at = (weight.address() as u64, 0);
         Self {
             x: x_at.0,
@@ -59,7 +59,7 @@ impl NormParams {
         }
     }
 
-    /// Of rows that lie side by side, made of pieces.
+    /// Of contiguous, 16-byte aligned rows.
     #[cfg(test)]
     pub(super) fn of_rows(x: u64, width: u32, rows: u32) -> Self {
         Self {
@@ -78,12 +78,12 @@ impl NormParams {
         }
     }
 
-    /// True when a thread keeps one piece.
+    /// True when a thread keeps one vector.
     pub(crate) fn is_short(&self) -> bool {
         self.vectors == 1 && self.width as usize <= 8 * THREADS
     }
 
-    /// The same of other rows of as many elements, which lie side by side by pieces.
+    /// The same of other rows of as many elements, contiguous and 16-byte aligned.
     pub(crate) fn with_rows(self, x: View<'_>) -> Self {
         Self {
             x: x.address() as u64,

@@ -72,7 +72,7 @@ struct Capture {
     has_begun: bool,
     /// The graph's first kernel, as far as it is known what it does.
     opened: Option<OpenParams>,
-    /// Nothing was enqueued behind it so far.
+    /// Nothing was enqueued after it so far.
     is_last: bool,
 }
 

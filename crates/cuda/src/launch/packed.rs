@@ -1,4 +1,4 @@
-//! Rows that go from one product of eight-bit floats to the next as codes: what makes them packs them.
+//! Rows that go from one eight-bit GEMM to the next as codes, packed by the kernel that makes them.
 
 use ops::{
     Activation, Form, GatedLinear, Inputs, Linear, LinearAddNorm, NormState, OpError, PackedLinear,
@@ -23,7 +23,7 @@ impl CudaDevice {
         Ok(self.gemms.run_packed(&Gemm::from(op), weight)?)
     }
 
-    /// A product, and its gates packed where its readers want them so.
+    /// A GEMM, and its gates packed where its readers want them so.
     pub(crate) fn run_gates(&self, op: GatedLinear<'_>) -> Result<Form, OpError> {
         let gates = &op.product.out;
         let gates = (gates.address() as u64, gates.stride());
@@ -42,7 +42,7 @@ impl CudaDevice {
         Ok(Form::Packed)
     }
 
-    /// A product, and the norm behind it packed where its readers want it so.
+    /// A GEMM, and the norm after it packed where its readers want it so.
     pub(crate) fn run_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
         let Some(to) = self.norm_packing(&op) else {
             return op.compose(self);
@@ -61,7 +61,7 @@ impl CudaDevice {
         Ok(NormState::Packed)
     }
 
-    /// A product whose results may lack their scales, for the kernel that packs them; says which.
+    /// A GEMM that may leave unscaled sums, for the kernel that packs them; returns their scales.
     fn multiply_bare(
         &self,
         inputs: Inputs<'_>,

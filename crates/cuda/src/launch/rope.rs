@@ -42,14 +42,14 @@ struct RopeParams {
 
 /// Warps in a block.
 const WARPS: usize = 8;
-/// Tokens from which on a warp that takes whole pieces does so four times.
+/// Tokens from which on a warp that takes whole vectors does so four times.
 const MANY: u32 = 512;
-/// Elements that a warp takes in one turn.
+/// Elements that a warp takes at once.
 const AT_ONCE: u32 = 512;
 /// Elements of the widest head.
 pub(super) const WIDEST: usize = 256;
 
-/// Elements of a head that a warp takes in whole pieces.
+/// Elements of a head that a warp takes in whole vectors.
 fn is_even(head_dim: u32) -> bool {
     matches!(head_dim, 64 | 128 | 256)
 }

@@ -65,7 +65,7 @@ const SEGMENT_BYTES: usize = 16 + 8 * 256;
 /// Segments that are kept for each block that a multiprocessor has room for.
 const MOST_SEGMENTS: usize = 16;
 
-/// What blocks that share a row tell each other.
+/// What blocks that share a row exchange.
 pub(crate) struct Sampling {
     found: Buffer,
     arrivals: Buffer,
@@ -92,7 +92,7 @@ impl Sampling {
         })
     }
 
-    /// Where keys of the largest logits go, of as many rows as products of folded weights have.
+    /// Keys of the argmax head, for as many rows as GEMMs of bf12 weights take.
     pub(crate) fn largest(&self) -> u64 {
         self.largest.address() as u64
     }

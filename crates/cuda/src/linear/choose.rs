@@ -1,4 +1,4 @@
-//! Which way a product goes: all are timed when a weight of a new shape is loaded.
+//! GEMM autotuning: all candidates are timed when a weight of a new shape is loaded.
 
 use ops::DeviceError;
 
@@ -25,7 +25,7 @@ impl TimedCandidate for Candidate {
 }
 
 impl Gemms {
-    /// Times all ways for a weight of a new shape, `[outputs, inputs]`, with up to `most_rows` rows.
+    /// Times all candidates for a weight of a new shape, `[outputs, inputs]`, with up to `most_rows` rows.
     pub(super) fn choose(
         &self,
         weight: &DeviceWeight,
@@ -35,7 +35,7 @@ impl Gemms {
         self.time_all(weight, Shape::all(shape, most_rows))
     }
 
-    /// Products of the weight, `[outputs, inputs]`, add a bias: those that are the library's are timed with one as well.
+    /// GEMMs of the weight, `[outputs, inputs]`, add a bias: those that are cuBLASLt's are timed with one as well.
     /// Ours cost the same with and without.
     pub(crate) fn expect_bias(
         &self,
@@ -49,12 +49,12 @@ impl Gemms {
             choice.is_some_and(|choice| choice.candidate.is_library())
         };
         let shapes = Shape::all(shape, most_rows).into_iter();
-        // The library takes no bias where results are floats.
+        // cuBLASLt takes no bias where results are floats.
         let shapes = shapes.filter(|shape| !shape.wide && library(shape));
         self.time_all(weight, shapes.map(Shape::biased).collect())
     }
 
-    /// Those shapes of products with a weight that nobody timed yet.
+    /// Times those shapes of GEMMs with a weight that were not timed yet.
     fn time_all(&self, weight: &DeviceWeight, mut shapes: Vec<Shape>) -> Result<(), DeviceError> {
         shapes.retain(|shape| !locked(&self.chosen).contains_key(shape));
         let Some(&Shape {
@@ -110,7 +110,7 @@ impl Gemms {
                 self.time(gemm, bench, &candidate, f32::INFINITY, Between::Neighbour)
             })
             .transpose()?;
-        // Nobody asks how fast the library is where ours are always taken.
+        // cuBLASLt's time is not needed where ours are always taken.
         let most = if self.choice == GemmChoice::Own && fused.is_some() {
             0
         } else {

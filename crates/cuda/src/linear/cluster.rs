@@ -1,5 +1,5 @@
-//! Products whose blocks take a tile of outputs each, and a cluster of them the inputs of one: with tens of rows and, of
-//! eight-bit floats, with any few.
+//! GEMMs whose blocks take a tile of outputs each, and the blocks of a cluster split K of one: of tens of rows and, with
+//! eight-bit floats, of any few.
 
 use ops::{DeviceError, LateNorm};
 
@@ -17,31 +17,31 @@ const GROUP: usize = 64;
 const GROUPS: [usize; 3] = [1, 2, 3];
 /// Rows of x that the compiled shapes for bf16 take.
 const ROWS: [usize; 4] = [16, 32, 64, 128];
-/// Blocks that share the inputs of a tile; eight is the most that every device takes for a cluster.
+/// Blocks that split K of a tile; eight is the most that every device takes for a cluster.
 const PARTS: [usize; 4] = [1, 2, 4, 8];
-/// Shapes that keep the busiest multiprocessor busy for at most so many times as long as the best are tried.
+/// Shapes are tried that keep the busiest SM busy for at most this ratio of the best one's time.
 const TRIED: (usize, usize) = (4, 3);
-/// How products of weights of at most so many bytes are computed with 33 to 64 rows. They are so short that it counts how soon their
-/// rows come and how many multiprocessors the kernel behind finds free, which timing them by themselves does not show.
+/// The shape for weights of at most `SHORT_BYTES` with 33 to 64 rows. These GEMMs are so short that what counts is how soon
+/// their rows arrive and how many SMs the next kernel finds free, which timing them alone does not show.
 const SHORT: Cluster = Cluster {
     groups: 2,
     rows: 64,
     parts: 4,
 };
 const SHORT_BYTES: usize = 8 << 20;
-/// One compiled kernel and how its blocks work together.
+/// One compiled kernel and its cluster size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cluster {
     /// Warpgroups of a block, 64 outputs each.
     groups: usize,
     /// Rows of x that it takes.
     rows: usize,
-    /// Blocks that share the inputs of a tile: a cluster.
+    /// Blocks of a cluster, which split K of a tile.
     parts: usize,
 }
 
 impl Cluster {
-    /// Rows of x in a box.
+    /// Rows of x in a TMA tile.
     pub(super) fn rows(self) -> usize {
         self.rows
     }
@@ -54,8 +54,8 @@ impl Cluster {
         outputs.div_ceil(self.outputs()) * self.parts
     }
 
-    /// Tiles of folded gates on so many multiprocessors: where each has at most one and not all have one, some tiles have 64
-    /// outputs less, so that all have.
+    /// Tiles of bf12 gates: where each SM has at most one tile and not all have one, some tiles have 64 outputs less, so that
+    /// all SMs have one.
     fn spread(self, outputs: usize, units: usize) -> Tiles {
         let (all, groups) = (self.blocks(outputs), outputs.div_ceil(GROUP));
         let least = units * (self.groups - 1);
@@ -69,7 +69,7 @@ impl Cluster {
         }
     }
 
-    /// Stages of 64 outputs that the busiest multiprocessor goes through.
+    /// Stages of 64 outputs that the busiest SM goes through.
     fn work(self, outputs: usize, stages: usize, at_once: &AtOnce) -> usize {
         let turns = self.blocks(outputs).div_ceil(at_once.blocks(self).max(1));
         turns * self.groups * stages.div_ceil(self.parts)
@@ -81,16 +81,16 @@ impl Cluster {
     }
 }
 
-/// Tiles of a product, and how many of them, the first ones, have all outputs of a tile.
+/// Tiles of a GEMM, and how many of them, the first ones, have all outputs of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tiles {
     pub(super) full: usize,
     pub(super) all: usize,
 }
 
-/// Blocks that run at the same time, for each number of blocks of a cluster.
+/// Blocks that run at the same time, for each cluster size.
 ///
-/// Clusters do not cross certain groups of multiprocessors, which differ from one device to the next.
+/// Clusters do not cross certain groups of SMs (GPCs), which differ from one device to the next.
 struct AtOnce([usize; PARTS.len()]);
 
 impl AtOnce {
@@ -113,18 +113,18 @@ impl AtOnce {
     }
 }
 
-/// The compiled kernels of one kind of weights, by ending, rows and warpgroups.
+/// The compiled kernels of one weight format, by epilogue, rows and warpgroups.
 pub(super) struct Shapes<const COUNT: usize> {
     functions: [[[Function; GROUPS.len()]; COUNT]; Epilogue::NAMES.len()],
     rows: [usize; COUNT],
     /// Inputs of a stage.
     stage: usize,
-    /// Warpgroups that take turns where tiles have 64 outputs.
+    /// Ping-pong warpgroups where tiles have 64 outputs.
     ping_pong_of_one: usize,
     at_once: AtOnce,
 }
 
-/// Threads of a block whose tile has so many outputs by sixty-fours.
+/// Threads of a block with tiles of `groups` times 64 outputs.
 fn threads(groups: usize, ping_pong_of_one: usize) -> usize {
     let computing = if groups == 1 {
         ping_pong_of_one
@@ -135,7 +135,7 @@ fn threads(groups: usize, ping_pong_of_one: usize) -> usize {
 }
 
 impl<const COUNT: usize> Shapes<COUNT> {
-    /// Those whose names begin so, by ending.
+    /// Finds the kernels with these prefixes, by epilogue.
     pub(super) fn find(
         (modules, units): (&Modules, usize),
         names: [&str; Epilogue::NAMES.len()],
@@ -161,7 +161,7 @@ impl<const COUNT: usize> Shapes<COUNT> {
         })
     }
 
-    /// Ways to compute a product of so many rows.
+    /// Candidates for a GEMM of `rows` rows.
     pub(super) fn variants(&self, rows: usize, (outputs, inputs): (usize, usize)) -> Vec<Cluster> {
         let Some(rows) = self.rows.into_iter().find(|&most| most >= rows) else {
             return Vec::new();
@@ -183,7 +183,7 @@ impl<const COUNT: usize> Shapes<COUNT> {
         fit.into_iter().filter(worth).collect()
     }
 
-    /// How folded gates of so many outputs are shared out.
+    /// How bf12 gates of `outputs` outputs are split into tiles.
     pub(super) fn spread(&self, cluster: Cluster, outputs: usize) -> Tiles {
         cluster.spread(
             outputs,
@@ -194,7 +194,7 @@ impl<const COUNT: usize> Shapes<COUNT> {
         )
     }
 
-    /// Enqueues so many blocks of a kernel.
+    /// Enqueues `blocks` blocks of a kernel.
     ///
     /// # Safety
     /// `P` must be the kernel's parameter struct, and its addresses must be valid for what the kernel does.
@@ -219,7 +219,7 @@ impl<const COUNT: usize> Shapes<COUNT> {
     }
 }
 
-/// The kernels for weights of bf16.
+/// The kernels for bf16 weights.
 pub(super) struct ClusterKernels(Shapes<{ ROWS.len() }>);
 
 impl ClusterKernels {
@@ -228,17 +228,17 @@ impl ClusterKernels {
         Shapes::find((modules, units), Epilogue::NAMES, ROWS, (stage, 1)).map(Self)
     }
 
-    /// Ways to compute a product of so many rows.
+    /// Candidates for a GEMM of `rows` rows.
     pub(super) fn variants(&self, rows: usize, shape: (usize, usize)) -> Vec<Cluster> {
         self.0.variants(rows, shape)
     }
 
-    /// The way for a product that is short, `[outputs, inputs]`.
+    /// The candidate for a short GEMM, `[outputs, inputs]`.
     pub(super) fn short(&self, rows: usize, shape: (usize, usize)) -> Option<Cluster> {
         is_short(rows, shape, &self.0.at_once).then_some(SHORT)
     }
 
-    /// Enqueues a product; rows of `x` are made of 16-byte pieces.
+    /// Enqueues a GEMM; rows of `x` are 16-byte aligned.
     pub(super) fn run(
         &self,
         context: &Context,
@@ -267,7 +267,7 @@ impl ClusterKernels {
     }
 }
 
-/// Whether a product of so many rows, `[outputs, inputs]`, is one for [`SHORT`].
+/// True when a GEMM of `rows` rows, `[outputs, inputs]`, is one for [`SHORT`].
 fn is_short(rows: usize, (outputs, inputs): (usize, usize), at_once: &AtOnce) -> bool {
     let stages = inputs.div_ceil(TensorMap::SLICE as usize);
     (SHORT.rows / 2 + 1..=SHORT.rows).contains(&rows)
@@ -275,7 +275,7 @@ fn is_short(rows: usize, (outputs, inputs): (usize, usize), at_once: &AtOnce) ->
         && SHORT.fits(outputs, stages, at_once)
 }
 
-/// TiledMatrix of a tile's outputs; of gates and their factors, eight of each in turn.
+/// TMA tiles of a tile's outputs; of gates, eight gates and their eight up rows alternate.
 fn weight_map(
     address: u64,
     (outputs, inputs): (usize, usize),
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_products_are_those_of_small_weights_with_tens_of_rows() {
+    fn short_gemms_are_those_of_small_weights_with_tens_of_rows() {
         // as an H200 has them
         let at_once = AtOnce([132, 132, 120, 120]);
         for (rows, shape, expected) in [

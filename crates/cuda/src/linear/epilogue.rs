@@ -1,21 +1,21 @@
-//! What surrounds a product of our kernels: where results go, and what of the kernels around it is done with them.
+//! Epilogues of our GEMM kernels, and the parameters of what is fused around a GEMM.
 
 use ops::LateNorm;
 use tensor::{DType, View, ViewMut};
 
 use super::Gemm;
 
-/// What becomes of a product.
+/// What becomes of a GEMM's sums.
 pub(crate) enum Epilogue<'a> {
-    /// It is written.
+    /// They are stored.
     Store,
-    /// Gates and their factors, eight of each in turn, become half as many results.
+    /// Gates and up rows, eight of each in turn, become half as many results.
     Gated { gelu: bool },
-    /// It is added to the residual, and the sum goes on to a norm.
+    /// They are added to the residual, whose next norm has its RMS scale deferred.
     AddNorm(AddNorm<'a>),
 }
 
-/// The end of a layer; the product's own destination takes the sum times the norm's weight.
+/// Residual add; the GEMM's own destination takes the sum times the next norm's weight.
 pub(crate) struct AddNorm<'a> {
     pub(crate) residual: ViewMut<'a>,
     pub(crate) norm: View<'a>,
@@ -23,7 +23,7 @@ pub(crate) struct AddNorm<'a> {
 }
 
 impl Epilogue<'_> {
-    /// How names of kernels begin, by ending.
+    /// Prefixes of kernel names, by epilogue.
     pub(super) const NAMES: [&'static str; 3] =
         ["linear_stream", "linear_gated", "linear_add_norm"];
 
@@ -36,7 +36,7 @@ impl Epilogue<'_> {
         gemm.out.cols() * if self.is_gated() { 2 } else { 1 }
     }
 
-    /// Its place among the kernels.
+    /// Its index among the kernels.
     pub(crate) fn number(&self) -> usize {
         match self {
             Self::Store => 0,
@@ -46,7 +46,7 @@ impl Epilogue<'_> {
     }
 }
 
-/// Results of an op, as the next one may read them.
+/// The output matrix of a stage, as the next one may read it.
 pub(crate) struct StageOutput {
     pub(crate) address: u64,
     pub(crate) stride: u32,
@@ -55,7 +55,7 @@ pub(crate) struct StageOutput {
 }
 
 impl StageOutput {
-    /// True when they are this matrix: address, stride, columns, rows.
+    /// True when it is this matrix: address, stride, columns, rows.
     pub(crate) fn is(&self, (address, stride, cols, rows): (u64, u32, usize, usize)) -> bool {
         (self.address, self.results, self.rows) == (address, cols, rows)
             && (rows == 1 || self.stride == stride)
@@ -87,7 +87,7 @@ pub(crate) struct EpilogueParams {
 }
 
 impl EpilogueParams {
-    /// Those of a product with a weight of so many outputs, in so many stages.
+    /// Of a GEMM with a weight of that many outputs, in that many k-tiles.
     pub(crate) fn new(
         gemm: &Gemm<'_>,
         (outputs, stages): (usize, usize),
@@ -129,12 +129,12 @@ impl EpilogueParams {
         all
     }
 
-    /// The same where keys of the largest results go to this address, one a row, and no results anywhere.
+    /// The same with an argmax epilogue: keys go to this address, one per row, and no results anywhere.
     pub(crate) fn with_argmax_keys(self, keys: u64) -> Self {
         Self { out: keys, ..self }
     }
 
-    /// The same where the kernel behind may not begin before the one before has ended.
+    /// Delayed dependent launch: the next kernel may not begin before the previous one has ended.
     pub(crate) fn delaying_dependents(self, delays_dependents: bool) -> Self {
         Self {
             delays_dependents: u32::from(delays_dependents),
@@ -142,7 +142,7 @@ impl EpilogueParams {
         }
     }
 
-    /// Its results as a matrix; none where they are not of the type of activations.
+    /// Its output matrix; none where that is not of the type of activations.
     pub(crate) fn output(&self, gated: bool) -> Option<StageOutput> {
         let results = self.outputs as usize / if gated { 2 } else { 1 };
         (self.wide == 0).then_some(StageOutput {
@@ -153,12 +153,12 @@ impl EpilogueParams {
         })
     }
 
-    /// Where sums of squares of its inputs are, or zero, and how many there are of a row.
+    /// Address of the sums of squares of its inputs, or zero, and how many there are per row.
     pub(crate) fn squares(&self) -> (u64, usize) {
         (self.squares, self.parts as usize)
     }
 
-    /// Where those of its results go, or zero.
+    /// Address of the sums of squares of its results, or zero.
     pub(crate) fn next_squares(&self) -> u64 {
         self.next_squares
     }
@@ -173,7 +173,7 @@ mod tests {
     use super::StageOutput;
 
     #[test]
-    fn results_are_read_by_mail_only_where_they_are_the_whole_matrix() {
+    fn messages_carry_results_only_where_they_are_the_whole_matrix() {
         let output = |rows| StageOutput {
             address: 64,
             stride: 32,

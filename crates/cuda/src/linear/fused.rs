@@ -1,4 +1,4 @@
-//! Products that do the work of the small kernels around them.
+//! GEMMs that do the work of the small kernels around them.
 
 use ops::{DeviceError, LateNorm, Weight};
 
@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use super::{Candidate, DeviceWeight, Epilogue, Float8Weight, Gemm, Gemms, Shape, Variant, locked};
 use crate::options::GemmChoice;
 
-/// A weight, and the shape of our kernel for its products.
+/// A weight, and the shape of our kernel for its GEMMs.
 #[derive(Clone, Copy)]
 pub(crate) enum Fusable<'w> {
     Plain(&'w DeviceWeight, Variant),
@@ -14,13 +14,12 @@ pub(crate) enum Fusable<'w> {
 }
 
 impl Gemms {
-    /// True when products of few rows go into chains.
+    /// True when GEMMs of few rows go into the megakernel.
     pub(crate) fn prefers_megakernel(&self) -> bool {
         self.choice != GemmChoice::Library
     }
 
-    /// How our kernels multiply so many rows with a weight, where they are to be preferred: for any work around the product, or
-    /// for gates alone.
+    /// Our kernel for a GEMM of `rows` rows, where it is preferred: for any fused work, or for gates alone.
     pub(crate) fn fusable<'w>(
         &self,
         weight: &'w Weight,
@@ -40,7 +39,7 @@ impl Gemms {
         layout.aligned.then_some(Fusable::Plain(layout, variant))
     }
 
-    /// The shape of our kernel, where it takes no longer than cuBLASLt and a small kernel.
+    /// Our kernel, where it takes no longer than cuBLASLt and a small kernel.
     fn plain_fusable(&self, shape: Shape, gates: bool, weight: &DeviceWeight) -> Option<Variant> {
         let chosen = locked(&self.chosen);
         let choice = chosen.get(&shape)?;
@@ -56,8 +55,7 @@ impl Gemms {
         choice.variant.filter(|_| faster)
     }
 
-    /// Enqueues a product of which keys of the largest results alone go to memory, where its folded weight is to be preferred; false
-    /// where it is not.
+    /// Enqueues a GEMM with an argmax epilogue, where reading the weight as bf12 is preferred; false where it is not.
     pub(crate) fn run_argmax(
         &self,
         gemm: &Gemm<'_>,
@@ -74,7 +72,7 @@ impl Gemms {
         Ok(true)
     }
 
-    /// Enqueues a product in one of the ways of our own kernels; says which, or nothing where there are fewer.
+    /// Enqueues a GEMM by one of our kernels' candidates; says which, or none where there are fewer.
     pub(crate) fn run_own(
         &self,
         number: usize,
@@ -89,7 +87,7 @@ impl Gemms {
         Ok(Some(format!("{variant:?}")))
     }
 
-    /// Enqueues a product that is [fusable](Self::fusable); inputs and results are made of 16-byte pieces.
+    /// Enqueues a GEMM that is [fusable](Self::fusable); inputs and results are 16-byte aligned.
     pub(crate) fn run_fused(
         &self,
         gemm: &Gemm<'_>,

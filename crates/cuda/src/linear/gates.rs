@@ -1,4 +1,4 @@
-//! Whether gates are better off in a product of ours, or in a kernel behind the library's.
+//! Whether gates are faster in the epilogue of a GEMM of ours, or in a kernel after cuBLASLt's.
 
 use ops::DeviceError;
 
@@ -7,7 +7,7 @@ use super::{Algorithm, Candidate, DeviceWeight, Epilogue, Gemm, Gemms, Variant};
 use crate::launch::gather::launch_activation;
 use crate::options::GemmChoice;
 
-/// How a gated product is computed.
+/// How a gated GEMM is computed.
 #[derive(Clone, Copy)]
 enum GatedCandidate {
     Own(Variant),
@@ -17,7 +17,7 @@ enum GatedCandidate {
 impl TimedCandidate for GatedCandidate {
     type Weight = DeviceWeight;
 
-    /// Results take the place of the first half of the gates and factors.
+    /// Results overwrite the first half of gates and up values.
     fn run(
         &self,
         gemms: &Gemms,
@@ -49,7 +49,7 @@ impl TimedCandidate for GatedCandidate {
 }
 
 impl Gemms {
-    /// True when gates belong into the product by this kernel, false where the library's and one for gates are faster.
+    /// True when the gated epilogue of this kernel is faster than cuBLASLt's GEMM and a kernel for gates.
     pub(super) fn prefers_own_gates(
         &self,
         gemm: &mut Gemm<'_>,

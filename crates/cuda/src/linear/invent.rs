@@ -1,4 +1,4 @@
-//! Weights that nobody trained, for benchmarks and for timing products.
+//! Random weights, for benchmarks and for timing GEMMs.
 
 use ops::DeviceError;
 use tensor::Buffer;
@@ -19,7 +19,7 @@ struct InventParams {
 }
 
 impl Gemms {
-    /// Enqueues so many small random numbers of bf16 to memory that has room for them, equal for equal seeds.
+    /// Enqueues small random numbers of bf16 to memory that has room for them, equal for equal seeds.
     pub(crate) fn invent(&self, to: &Buffer, count: usize, seed: u64) -> Result<(), DeviceError> {
         assert!(
             2 * count <= to.bytes(),
@@ -31,7 +31,7 @@ impl Gemms {
             seed,
         };
         let grid = Grid::line(BLOCKS, THREADS);
-        // SAFETY: the struct of the kernel; the buffer has so many elements (asserted).
+        // SAFETY: the struct of the kernel; the buffer has that many elements (asserted).
         unsafe { launch(&self.context, self.invent, grid, &params) }
     }
 }

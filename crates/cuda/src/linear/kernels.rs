@@ -1,4 +1,4 @@
-//! Products with few rows, at the speed of memory.
+//! Our GEMM kernels for up to 256 rows, which stream weights at memory bandwidth.
 
 use ops::{DeviceError, LateNorm};
 
@@ -31,13 +31,13 @@ pub(super) struct LinearParams {
 pub(crate) enum Variant {
     Few(Few),
     Cluster(Cluster),
-    /// Reads the folded weight.
+    /// Reads the bf12 weight.
     Bf12(Cluster),
-    /// Knows results and gates alone: it completes no norm and ends no layer.
+    /// Stores results or gates; takes no deferred norm and adds no residual.
     Wide,
 }
 
-/// A kernel for up to eight rows; a block takes so many groups of sixteen outputs, with all inputs.
+/// A kernel for up to eight rows; a block takes `groups` groups of sixteen outputs, with all of K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Few {
     groups: usize,
@@ -45,13 +45,13 @@ pub(crate) struct Few {
 }
 
 impl Few {
-    /// Its place in the list of functions.
+    /// Its index in the list of functions.
     fn number(self) -> usize {
         let known = GROUPS.iter().position(|&known| known == self.groups);
         known.expect("variants come from the list")
     }
 
-    /// Outputs of a box of the weight.
+    /// Outputs of a TMA tile of the weight.
     fn outputs(self) -> usize {
         16 * self.groups
     }
@@ -71,7 +71,7 @@ impl Few {
     }
 }
 
-/// A matrix as one product takes it: address, rows, elements from one row to the next, columns.
+/// A matrix as one GEMM reads it: address, rows, elements from one row to the next, columns.
 struct Matrix {
     address: u64,
     rows: usize,
@@ -80,7 +80,7 @@ struct Matrix {
 }
 
 impl Matrix {
-    /// TiledMatrix of some rows, with all slices of a stage.
+    /// TMA tiles of some rows, with all slices of a stage.
     fn map(&self, few: Few, rows: usize) -> Result<TensorMap, DeviceError> {
         let (slice, stride) = (TensorMap::SLICE, 2 * self.stride as u64);
         TensorMap::new(&TiledMatrix {
@@ -91,7 +91,7 @@ impl Matrix {
         })
     }
 
-    /// The same of gates and their factors: eight rows of each in turn.
+    /// The same of gates and up rows: eight rows of each in turn.
     fn gated_map(&self, few: Few, rows: usize) -> Result<TensorMap, DeviceError> {
         let (slice, stride) = (TensorMap::SLICE, 2 * self.stride as u64);
         let (all, half) = (self.rows as u64 / 16, self.rows as u64 / 2 * stride);
@@ -134,7 +134,7 @@ impl GemmKernels {
         })
     }
 
-    /// Ways to compute a product; none where threads cannot take its results by fours.
+    /// Candidates for a GEMM; none where threads cannot take its results by fours.
     pub(crate) fn variants(&self, gemm: &Gemm<'_>) -> Vec<Variant> {
         let (rows, outputs, inputs) = (gemm.x.rows(), gemm.out.cols(), gemm.x.cols());
         if !gemm.results_are_quads() {
@@ -152,14 +152,14 @@ impl GemmKernels {
         self.variants_for_few(outputs).map(Variant::Few).collect()
     }
 
-    /// The way for a product that is short.
+    /// The candidate for a short GEMM.
     pub(super) fn short(&self, gemm: &Gemm<'_>) -> Option<Variant> {
         let shape = (gemm.out.cols(), gemm.x.cols());
         let cluster = self.clusters.short(gemm.x.rows(), shape);
         cluster.map(Variant::Cluster)
     }
 
-    /// Those that read the weight folded.
+    /// Those that read the weight as bf12.
     pub(super) fn bf12_variants(&self, gemm: &Gemm<'_>) -> Vec<Variant> {
         let clusters = self.bf12.variants(gemm);
         clusters.into_iter().map(Variant::Bf12).collect()
@@ -169,7 +169,7 @@ impl GemmKernels {
         &self.bf12
     }
 
-    /// The fewest groups of outputs for the multiprocessor that has most, at once or one after the other.
+    /// Shapes with the fewest groups of outputs on the busiest SM.
     fn variants_for_few(&self, outputs: usize) -> impl Iterator<Item = Few> {
         let (all, units) = (outputs.div_ceil(16), self.units);
         let each = move |groups: usize| all.div_ceil(groups).div_ceil(units) * groups;
@@ -183,7 +183,7 @@ impl GemmKernels {
         })
     }
 
-    /// Enqueues a product; the weight has a map, and rows of `x` are made of 16-byte pieces.
+    /// Enqueues a GEMM; the weight has a tensor map, and rows of `x` are 16-byte aligned.
     pub(crate) fn run(
         &self,
         context: &Context,

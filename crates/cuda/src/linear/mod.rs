@@ -1,6 +1,6 @@
-//! Dense products: cuBLASLt, our own kernel for few rows, and a plain one for what neither takes.
+//! Dense GEMMs: cuBLASLt, our own kernels for few rows, and a plain one for what neither takes.
 //!
-//! Which way a product goes is decided when its weight is loaded, by timing all of them.
+//! The candidate for a shape is chosen when its weight is loaded, by timing all of them.
 
 mod bf12;
 mod blas;
@@ -70,7 +70,7 @@ impl Gemm<'_> {
             && self.x.cols().is_multiple_of(8)
     }
 
-    /// The inputs in boxes of so many rows.
+    /// TMA tiles of the inputs, that many rows each.
     fn row_tiles(&self, rows: usize) -> Result<TensorMap, DeviceError> {
         TensorMap::new(&TiledMatrix {
             address: self.x.address() as u64,
@@ -86,7 +86,7 @@ impl Gemm<'_> {
         self.bias.as_ref().map_or(0, address)
     }
 
-    /// True when results are made of 16-byte pieces, and their bias lies so that it can be read by eight bytes.
+    /// True when results are 16-byte aligned and their bias is 8-byte aligned.
     fn results_are_aligned(&self) -> bool {
         (self.out.address() as usize).is_multiple_of(16)
             && (self.out.stride() * self.out.dtype().size()).is_multiple_of(16)
@@ -111,9 +111,9 @@ impl Gemm<'_> {
 /// A weight as this device holds it.
 pub(crate) struct DeviceWeight {
     pub(crate) buffer: Buffer,
-    /// True when rows are made of 16-byte pieces, as our kernels take them.
+    /// True when rows are 16-byte aligned, as our kernels take them.
     aligned: bool,
-    /// The same weight, folded.
+    /// The same weight as bf12.
     bf12: OnceLock<Buffer>,
 }
 
@@ -126,34 +126,34 @@ impl DeviceWeight {
         }
     }
 
-    /// The weight as products of folded weights read it; only weights that are folded are given to them.
+    /// The bf12 weight; asked for only by candidates that read it.
     fn bf12_buffer(&self) -> &Buffer {
         let bf12 = self.bf12.get();
         bf12.expect("bf12 candidates are chosen for bf12 weights only")
     }
 }
 
-/// How a product is computed, and what was measured when that was decided.
+/// How a GEMM is computed, and the times behind that choice.
 #[derive(Clone, Copy)]
 struct Choice {
     candidate: Candidate,
     /// The best shape of our kernel.
     variant: Option<Variant>,
-    /// What is taken instead where the weight is folded; none as long as no such weight was timed.
+    /// What is taken instead where the weight is bf12; none before such a weight was timed.
     bf12: Option<Bf12Choice>,
-    /// True when it is to be preferred for gates, where that was timed.
+    /// True when our kernel is preferred for gates, where that was timed.
     gates: Option<bool>,
-    /// How the library makes two products of it, where that is faster before a norm.
+    /// cuBLASLt's algorithm for split-K by two, where that is faster before a norm.
     split_k: Option<Algorithm>,
-    /// Milliseconds of our kernel where it does the work of its neighbours, and of ours and cuBLASLt where it is done
-    /// between them; infinite where there is none.
+    /// Milliseconds of our kernel with fused neighbours, of ours, and of cuBLASLt's, the last two beside a small kernel; infinite
+    /// where there is none.
     fused: f32,
     own: f32,
     blas: f32,
 }
 
 impl Choice {
-    /// What is taken instead for this weight.
+    /// What is taken instead where this weight is bf12.
     fn bf12_for(&self, weight: &DeviceWeight) -> Bf12Choice {
         weight.bf12.get().and(self.bf12).unwrap_or_default()
     }
@@ -185,26 +185,26 @@ struct AnyParams {
     wide: u32,
 }
 
-/// All ways to compute products, and which is taken when.
+/// All GEMM candidates, and which is taken when.
 pub(crate) struct Gemms {
     context: Arc<Context>,
     blas: Blas,
     split_k: SplitK,
-    /// Kernels of Hopper's instructions; without them products are the library's.
+    /// Kernels with Hopper's instructions; without them GEMMs are cuBLASLt's.
     own: Option<GemmKernels>,
     any: Function,
     float8: Option<Float8Kernels>,
-    /// Copies rows; products are timed beside it.
+    /// Copies rows; GEMMs are timed beside it.
     neighbour: Function,
-    /// Gates what a product gave; gated products are timed with it.
+    /// Gates what a GEMM gave; gated GEMMs are timed with it.
     activation: Function,
     /// Fills a matrix with random numbers.
     invent: Function,
     choice: GemmChoice,
     chosen: Mutex<BTreeMap<Shape, Choice>>,
-    /// Shapes that nobody chose a way for before their first product came.
+    /// Shapes that were not autotuned before their first GEMM.
     unforeseen: AtomicUsize,
-    /// True when a weight had too many strays to be folded.
+    /// True when a weight had too many outliers for bf12.
     refused_bf12: AtomicBool,
 }
 
@@ -241,25 +241,25 @@ impl Gemms {
         })
     }
 
-    /// Our own kernels; only who has a way by them asks.
+    /// Our own kernels; asked for only by candidates of ours.
     fn own(&self) -> &GemmKernels {
         let own = self.own.as_ref();
         own.expect("candidates of our own are chosen where there are kernels for them")
     }
 
-    /// As [`Self::stream`], for weights of eight-bit floats, which are loaded only where there are kernels for them.
+    /// As [`Self::own`], for weights of eight-bit floats, which are loaded only where there are kernels for them.
     fn float8(&self) -> &Float8Kernels {
         let float8 = self.float8.as_ref();
         float8.expect("weights of eight bits are loaded where there are kernels for them")
     }
 
-    /// Ways of our own to compute a product.
+    /// Candidates of our own for a GEMM.
     fn variants(&self, gemm: &Gemm<'_>) -> Vec<Variant> {
         let variants = self.own.as_ref().map(|own| own.variants(gemm));
         variants.unwrap_or_default()
     }
 
-    /// Our way for a product that is short.
+    /// Our candidate for a short GEMM.
     fn short(&self, gemm: &Gemm<'_>) -> Option<Variant> {
         self.own.as_ref()?.short(gemm)
     }
@@ -269,13 +269,12 @@ impl Gemms {
         self.float8.is_some()
     }
 
-    /// True when weights may be kept folded as well.
+    /// True when weights may be kept as bf12 as well.
     pub(crate) fn takes_bf12(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Takes over a weight, `[outputs, inputs]` of bf16, and decides how products of it with up to `most_rows` rows are
-    /// computed.
+    /// Takes over a weight, `[outputs, inputs]` of bf16, and autotunes its GEMMs of up to `most_rows` rows.
     pub(crate) fn adopt(
         &self,
         buffer: Buffer,
@@ -290,7 +289,7 @@ impl Gemms {
         Ok(weight)
     }
 
-    /// Enqueues a product.
+    /// Enqueues a GEMM.
     pub(crate) fn run(
         &self,
         gemm: &mut Gemm<'_>,
@@ -300,7 +299,7 @@ impl Gemms {
             return self.run_any(gemm, weight);
         }
         let rows = gemm.x.rows();
-        // So many rows keep the tensor cores busy by themselves.
+        // Parts of that many rows keep the tensor cores busy by themselves.
         if gemm.out.dtype() == DType::F32 && rows > MOST_WIDE {
             for start in (0..rows).step_by(MOST_WIDE) {
                 let mut part = gemm.rows(start..rows.min(start + MOST_WIDE));
@@ -341,7 +340,7 @@ impl Gemms {
         }
     }
 
-    /// The way chosen for the shape, or what cuBLASLt suggests for shapes that were not tried.
+    /// The candidate chosen for the shape, or what cuBLASLt suggests for shapes that were not timed.
     fn candidate(&self, gemm: &Gemm<'_>, weight: &DeviceWeight) -> Result<Candidate, DeviceError> {
         let shape = Shape::of(gemm);
         let mut chosen = locked(&self.chosen);
@@ -372,13 +371,13 @@ impl Gemms {
         Ok(candidate)
     }
 
-    /// Said once a shape: its first product takes longer than the next.
+    /// Logged once per shape: its first GEMM takes longer than the next.
     fn warn_unforeseen(&self, shape: &Shape) {
         self.unforeseen.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!("a gemm was not foreseen when its weight was loaded: {shape}");
+        tracing::warn!("GEMM was not autotuned when its weight was loaded: {shape}");
     }
 
-    /// Shapes of products that came without having been foreseen.
+    /// Shapes of GEMMs that came without having been autotuned.
     pub(crate) fn unforeseen(&self) -> usize {
         self.unforeseen.load(Ordering::Relaxed)
     }
@@ -400,7 +399,7 @@ impl Gemms {
         unsafe { launch(&self.context, self.any, grid, &params) }
     }
 
-    /// How products of a weight are computed, one line a row count; for people.
+    /// The choice for GEMMs of a weight, one line per row count; for people.
     pub(crate) fn describe(&self, outputs: usize, inputs: usize) -> Vec<String> {
         let chosen = locked(&self.chosen);
         let mine = chosen

@@ -1,19 +1,19 @@
-//! Shapes of products, as far as the choice between ways goes.
+//! Shapes of GEMMs, as far as the choice of a candidate depends on them.
 
 use ops::DeviceError;
 use tensor::DType;
 
 use super::Gemm;
 
-/// Row counts that ways are chosen for; a product uses the next one above its own. One choice for up to eight rows, so
-/// that a row has the same bits alone and in small company.
+/// Row counts that candidates are chosen for; a GEMM uses the next one above its own. Up to eight rows share one choice, so
+/// that a row has the same bits alone and in a small batch.
 const BUCKETS: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
-/// The most rows of products that give floats; more are multiplied one part after the other.
+/// The most rows of GEMMs with f32 results; more are multiplied one part after the other.
 pub(super) const MOST_WIDE: usize = 512;
 /// Weights of more outputs are heads, whose results are floats.
 const MOST_OUTPUTS: usize = 1 << 16;
 
-/// A product's shape.
+/// A GEMM's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Shape {
     pub(super) outputs: usize,
@@ -26,7 +26,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// That of a product; many rows go the way of the most that there is a choice for.
+    /// That of a GEMM; more rows than the largest bucket use that one.
     pub(super) fn of(gemm: &Gemm<'_>) -> Self {
         Self {
             outputs: gemm.out.cols(),
@@ -37,7 +37,7 @@ impl Shape {
         }
     }
 
-    /// Where results are of the type of activations and there is no bias; none where rows are more than any choice is for.
+    /// With results in the type of activations and no bias; none above the largest bucket.
     pub(super) fn plain((outputs, inputs): (usize, usize), rows: usize) -> Option<Self> {
         Some(Self {
             outputs,
@@ -48,20 +48,20 @@ impl Shape {
         })
     }
 
-    /// That of products between norms: as [`Self::plain`], but results of heads are floats.
+    /// That of GEMMs between norms: as [`Self::plain`], but results of heads are f32.
     pub(super) fn usual(weight: (usize, usize), rows: usize) -> Option<Self> {
         let wide = is_head(weight.0);
         Self::plain(weight, rows).map(|shape| Self { wide, ..shape })
     }
 
-    /// Those of all products with a weight, with up to `most_rows` rows.
+    /// Those of all GEMMs with a weight, with up to `most_rows` rows.
     pub(super) fn all(weight: (usize, usize), most_rows: usize) -> Vec<Self> {
         let narrow = Self::with_bf16(weight, most_rows);
         let narrow = narrow.into_iter().filter(|_| !is_head(weight.0));
         narrow.chain(Self::with_floats(weight, most_rows)).collect()
     }
 
-    /// Those that a weight of that many outputs is likely to be used for: floats are results of heads alone.
+    /// Those that a weight of that many outputs is likely to be used for: only heads have f32 results.
     pub(super) fn likely(weight: (usize, usize), most_rows: usize) -> Vec<Self> {
         if is_head(weight.0) {
             Self::with_floats(weight, most_rows)
@@ -109,16 +109,16 @@ impl Shape {
         self.bucket * self.outputs * self.dtype().size()
     }
 
-    /// Nobody can multiply this.
+    /// No candidate takes this shape.
     pub(super) fn impossible(&self) -> DeviceError {
         DeviceError::Lost {
             device: "cuda".into(),
-            message: format!("no candidate to multiply {self}"),
+            message: format!("no GEMM candidate for {self}"),
         }
     }
 }
 
-/// `[outputs, inputs]` with the rows, and what is not as usual.
+/// `[outputs, inputs]` with the rows, and what is unusual.
 impl std::fmt::Display for Shape {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
@@ -129,7 +129,7 @@ impl std::fmt::Display for Shape {
         } = self;
         write!(out, "[{outputs}, {inputs}] with {bucket} rows")?;
         if self.wide {
-            write!(out, ", giving floats")?;
+            write!(out, ", f32 results")?;
         }
         if self.bias {
             write!(out, ", plus a bias")?;
@@ -142,7 +142,7 @@ fn is_head(outputs: usize) -> bool {
     outputs > MOST_OUTPUTS
 }
 
-/// The one for so many rows, or the last.
+/// The bucket of that many rows, or the last one.
 fn bucket(rows: usize) -> usize {
     let found = BUCKETS.into_iter().find(|&bucket| bucket >= rows);
     found.unwrap_or(BUCKETS[BUCKETS.len() - 1])
@@ -152,7 +152,7 @@ fn bucket(rows: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Buckets of those that give halves, and of those that give floats.
+    /// Buckets of those with bf16 results, and of those with f32 results.
     fn buckets(shapes: &[Shape]) -> [Vec<usize>; 2] {
         [false, true].map(|wide| {
             let some = shapes.iter().filter(|shape| shape.wide == wide);
@@ -196,7 +196,7 @@ mod tests {
         for (shape, expected) in [
             (plain, "[16, 8] with 8 rows"),
             (plain.biased(), "[16, 8] with 8 rows, plus a bias"),
-            (wide, "[16, 8] with 8 rows, giving floats"),
+            (wide, "[16, 8] with 8 rows, f32 results"),
         ] {
             assert_eq!(shape.to_string(), expected);
         }

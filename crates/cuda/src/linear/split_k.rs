@@ -1,7 +1,7 @@
-//! Products that are cut in two along their inputs, whose sums the norm behind them adds up.
+//! Split-K by two: the norm after a GEMM adds the two partial sums.
 //!
-//! A few hundred rows and few outputs make fewer tiles than there are multiprocessors. The library then cuts the inputs
-//! and adds up sums by a kernel of its own; here it makes two products, and the norm reads one more matrix.
+//! A few hundred rows and few outputs make fewer tiles than there are SMs. cuBLASLt then splits K and reduces by a kernel of its
+//! own; here a strided batch of two GEMMs is enqueued, and the norm reads one more matrix.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::memory::allocate;
 use crate::module::{Function, Modules};
 use crate::options::GemmChoice;
 
-/// More rows make tiles enough.
+/// More rows make enough tiles.
 const MOST_ROWS: usize = 256;
-/// Results of a row at most: as many as a norm takes by pieces.
+/// Most results of a row: those that a norm takes by 16-byte vectors.
 const WIDEST: usize = 8192;
-/// Fewer inputs are not worth cutting.
+/// Fewer inputs are not worth splitting.
 const FEWEST_INPUTS: usize = 256;
 
-/// Room for sums, and the norms behind one product and behind two.
+/// Memory for partial sums, and the norms after one GEMM and after two.
 pub(super) struct SplitK {
     sums: Buffer,
     norms: [Function; 2],
@@ -48,7 +48,7 @@ impl SplitK {
         })
     }
 
-    /// True when a product of this shape can be cut. What a norm is behind is seldom wider than its inputs.
+    /// True when a GEMM of this shape can be split. GEMMs before a norm are seldom wider than their inputs.
     fn take(shape: &Shape) -> bool {
         shape.bucket <= MOST_ROWS
             && (shape.outputs..).contains(&shape.inputs)
@@ -60,7 +60,7 @@ impl SplitK {
             && !shape.bias
     }
 
-    /// Sums of the first half of a product's inputs, `[rows, outputs]`; those of the second lie behind them.
+    /// Partial sums of the first half of K, `[rows, outputs]`; those of the second half follow.
     fn sums(&self, gemm: &Gemm<'_>) -> View<'_> {
         let (rows, outputs) = (gemm.x.rows(), gemm.out.cols());
         self.sums.view(0, rows, outputs, DType::BF16)
@@ -71,18 +71,18 @@ impl SplitK {
     }
 }
 
-/// How a product and the norm behind it are computed.
+/// How a GEMM and the norm after it are computed.
 #[derive(Clone, Copy)]
 struct NormedCandidate {
     algorithm: Algorithm,
-    /// As two products instead of one.
+    /// As two GEMMs instead of one.
     cut: bool,
 }
 
 impl TimedCandidate for NormedCandidate {
     type Weight = DeviceWeight;
 
-    /// The norm's residual and results are wherever sums are not.
+    /// The norm's residual and results use whichever memory the sums do not.
     fn run(
         &self,
         gemms: &Gemms,
@@ -103,7 +103,7 @@ impl TimedCandidate for NormedCandidate {
 }
 
 impl Gemms {
-    /// The algorithm that makes two products, where they and a norm take less time than one by `whole` and a norm.
+    /// The algorithm for split-K by two, where that and a norm take less time than one GEMM by `whole` and a norm.
     pub(super) fn faster_split_k(
         &self,
         gemm: &mut Gemm<'_>,
@@ -114,7 +114,7 @@ impl Gemms {
             return Ok(None);
         }
         let factors = self.split_k.factors();
-        // A shape that the library does not take is no failure.
+        // A shape that cuBLASLt does not take is no failure.
         let found = self.blas.candidates(gemm, factors, CANDIDATES);
         let cut = |algorithm| NormedCandidate {
             algorithm,
@@ -125,7 +125,7 @@ impl Gemms {
         let Some((time, NormedCandidate { algorithm, .. })) = best else {
             return Ok(None);
         };
-        // comparisons of the library's products have those in halves too
+        // Comparisons with cuBLASLt include its split-K.
         if self.choice == GemmChoice::Library {
             return Ok(Some(algorithm));
         }
@@ -137,7 +137,7 @@ impl Gemms {
         Ok((time < whole).then_some(algorithm))
     }
 
-    /// Enqueues a product in two halves and the norm behind its results, where that was faster; false where it was not.
+    /// Enqueues a GEMM with split-K by two and the norm of its sums, where that was faster; false where it was not.
     pub(crate) fn run_split_k(
         &self,
         gemm: &Gemm<'_>,
@@ -169,7 +169,7 @@ impl Gemms {
         Ok(true)
     }
 
-    /// A product or two, and the norm of what they give.
+    /// One GEMM or two, and the norm of their sums.
     fn run_normed(
         &self,
         gemm: &Gemm<'_>,
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn products_that_a_norm_may_be_behind_are_cut_where_there_is_room() {
+    fn gemms_before_a_norm_are_split_where_sums_fit() {
         let of = |rows| Shape::plain((4096, 12288), rows).expect("few rows");
         let down = of(256);
         let with = |change: fn(&mut Shape)| {

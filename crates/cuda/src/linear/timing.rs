@@ -1,8 +1,8 @@
-//! How long products take, as steps use them.
+//! GEMM autotuning: how long GEMMs take in a step.
 //!
-//! Every product reads another weight, so that none is found in the cache. Products of our kernels follow each other, since
-//! they do the work of the small kernels around them; those of the library take turns with a small kernel that makes
-//! their inputs. Either way kernels overlap as they will.
+//! Every GEMM reads another weight, so that none is found in L2. GEMMs of our kernels follow each other, since they do the work
+//! of the small kernels around them; cuBLASLt's alternate with a small kernel that makes their inputs. Kernels overlap as in a
+//! step.
 
 use ops::{DeviceError, Graph as _, OpError};
 use tensor::{Buffer, DType, View};
@@ -14,27 +14,27 @@ use crate::launch::gather::GatherParams;
 use crate::launch::{Grid, launch};
 use crate::memory::allocate;
 
-/// Bytes of weights that take turns, and the most weights that do.
+/// Bytes of weights that are read in turn, and the most weights.
 const TURNS: usize = 160 << 20;
 const MOST_TURNS: usize = 16;
-/// The fewest products that are timed at once, and milliseconds that they take in all.
+/// The fewest GEMMs per timing, and milliseconds of a timing.
 const FEWEST: usize = 3;
 const ENOUGH: f32 = 0.3;
-/// Timings of each way; the shortest counts.
+/// Timings of each candidate; the shortest counts.
 const REPEATS: usize = 5;
-/// Milliseconds of a product that hardly varies: timed by itself, and so often.
+/// Milliseconds of a GEMM whose time hardly varies: timed alone, and that many times.
 const LONG: f32 = 0.5;
 const LONG_REPEATS: usize = 2;
-/// A way that took so much longer than the best one, at least so many milliseconds, will not catch up.
+/// Ratio to the best candidate, and milliseconds, beyond which a candidate is dropped.
 const HOPELESS: f32 = 1.5;
 const NOTICEABLE: f32 = 0.02;
 
-/// Of the numbers that are multiplied.
+/// Seed of the random operands.
 pub(super) const SEED: u64 = 1;
 
-/// How a product can be computed.
+/// A GEMM candidate that can be timed.
 pub(super) trait TimedCandidate: Copy {
-    /// What the product is with.
+    /// The weight's type.
     type Weight;
 
     /// Enqueues it.
@@ -45,17 +45,17 @@ pub(super) trait TimedCandidate: Copy {
         weight: &Self::Weight,
     ) -> Result<(), DeviceError>;
 
-    /// The library's ways may be refused when they are tried.
+    /// cuBLASLt's candidates may be refused when they are tried.
     fn is_library(&self) -> bool;
 }
 
-/// Weights of one shape that take turns, and what their inputs are made from.
+/// Weights of one shape that are read in turn, and what their inputs are made from.
 pub(super) struct Bench<'w, W> {
     pub(super) weights: Vec<&'w W>,
     inputs: &'w TimedInputs,
 }
 
-/// Inputs of products that are timed.
+/// Inputs of GEMMs that are timed.
 pub(super) struct TimedInputs {
     x: Buffer,
     source: Buffer,
@@ -70,20 +70,20 @@ impl TimedInputs {
     }
 }
 
-/// What stands between products that are timed.
+/// What runs between GEMMs that are timed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Between {
     Nothing,
     Neighbour,
 }
 
-/// Weights of so many bytes that are needed beside one, so that the cache does not hold them all.
+/// Weights of that many bytes that are needed beside one, so that L2 does not hold them all.
 pub(super) fn others(bytes: usize) -> usize {
     (TURNS / bytes.max(1)).min(MOST_TURNS - 1)
 }
 
 impl Gemms {
-    /// Makes a product of each of these shapes, all with weights of one shape, and hands it over to be timed.
+    /// Calls `time` with a GEMM of each of these shapes, all with weights of one shape.
     pub(super) fn time_shapes<W>(
         &self,
         shapes: &[Shape],
@@ -116,7 +116,7 @@ impl Gemms {
         Ok(())
     }
 
-    /// Room for up to so many rows, with numbers: zeros cost less power, and power is what limits products of many rows.
+    /// Random inputs: zeros would cost less power, and power limits GEMMs of many rows.
     fn timed_inputs(&self, rows: usize, width: usize) -> Result<TimedInputs, DeviceError> {
         let room = |bytes| allocate(&self.context, bytes, "GEMM autotuning");
         let inputs = TimedInputs {
@@ -130,7 +130,7 @@ impl Gemms {
         Ok(inputs)
     }
 
-    /// The way that takes the shortest time, in milliseconds; ways that the library refuses do not count.
+    /// The fastest candidate and its milliseconds; candidates that cuBLASLt refuses do not count.
     pub(super) fn shortest<W: TimedCandidate>(
         &self,
         gemm: &mut Gemm<'_>,
@@ -141,7 +141,7 @@ impl Gemms {
         let mut best: Option<(f32, W)> = None;
         for candidate in candidates {
             let record = best.map_or(f32::INFINITY, |(time, _)| time);
-            // Whatever the library sets up at a first call is not timed.
+            // A first run, untimed: cuBLASLt sets things up.
             let tried = candidate.run(self, gemm, bench.weights[0]);
             if tried.is_err() && candidate.is_library() {
                 continue;
@@ -155,7 +155,7 @@ impl Gemms {
         Ok(best)
     }
 
-    /// Milliseconds of one product and what stands between; roughly, where that is more than `record`.
+    /// Milliseconds of one GEMM and what runs between; roughly, where that is more than `record`.
     pub(super) fn time<W: TimedCandidate>(
         &self,
         gemm: &mut Gemm<'_>,
@@ -180,7 +180,7 @@ impl Gemms {
             }
             return Ok(once);
         }
-        // As in a decode step: launched one by one, short products would wait for the host.
+        // In a graph, as in a decode step: launched one by one, short GEMMs would wait for the host.
         let turns = ((ENOUGH / once).ceil() as usize).clamp(FEWEST, MOST_TURNS);
         let graph = graph::capture(&self.context, &mut || {
             let mut turns = 0..turns;

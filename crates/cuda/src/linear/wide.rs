@@ -1,4 +1,4 @@
-//! Products with more rows than one warpgroup holds sums of, where outputs fill the multiprocessors by themselves.
+//! GEMMs with more rows than one warpgroup's accumulators hold, where outputs fill the SMs without split-K.
 
 use ops::DeviceError;
 use tensor::DType;
@@ -13,11 +13,11 @@ use crate::tensor_map::{TensorMap, TiledMatrix};
 
 /// Outputs of a tile.
 const OUTPUTS: usize = 192;
-/// Rows of x in a box; a tile has two.
+/// Rows of x in a TMA tile; an output tile has two.
 const ROWS: usize = 128;
 const THREADS: usize = 512;
 
-/// The kernels, for results and for gated ones.
+/// The kernels, with the store and the gated epilogue.
 pub(super) struct WideKernels {
     functions: [Function; 2],
     units: usize,
@@ -33,7 +33,7 @@ impl WideKernels {
         })
     }
 
-    /// True when the product is one for these kernels, and keeps most multiprocessors busy.
+    /// True when the GEMM is one for these kernels, and keeps most SMs busy.
     pub(super) fn take(&self, gemm: &Gemm<'_>) -> bool {
         let shape = (gemm.x.rows(), gemm.out.cols());
         gemm.out.dtype() == DType::BF16
@@ -41,7 +41,7 @@ impl WideKernels {
             && are_worth(shape, self.units)
     }
 
-    /// Enqueues a product that they [take](Self::take), or its gates.
+    /// Enqueues a GEMM that they [take](Self::take), plain or gated.
     pub(super) fn run(
         &self,
         context: &Context,
@@ -69,13 +69,13 @@ impl WideKernels {
     }
 }
 
-/// Rows and outputs: more rows than other kernels of ours take, and tiles for at least half of the multiprocessors.
+/// Rows and outputs: more rows than our other kernels take, and tiles for at least half of the SMs.
 fn are_worth((rows, outputs): (usize, usize), units: usize) -> bool {
     let tiles = outputs.div_ceil(OUTPUTS);
     (ROWS + 1..=2 * ROWS).contains(&rows) && outputs.is_multiple_of(16) && 2 * tiles >= units
 }
 
-/// TiledMatrix of a tile, sixteen outputs at a time: eight gates and their factors, or those with even numbers and the others.
+/// TMA tiles of sixteen outputs each: eight gates and their up rows, or even outputs and odd ones.
 fn weight_map(
     address: u64,
     (outputs, inputs): (usize, usize),

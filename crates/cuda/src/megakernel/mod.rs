@@ -1,7 +1,7 @@
-//! Ops of few rows in one kernel: a chain, of which each op is a link.
+//! The decode megakernel: ops of one or two rows in one kernel, each op a stage of it.
 //!
-//! While a graph is captured, ops that follow each other become one chain; otherwise each is a chain of its own, so that
-//! a replayed graph has the same bits as its ops one by one.
+//! While a graph is captured, consecutive ops become the stages of one launch; otherwise each op is a launch of its own. Both
+//! give the same bits.
 
 mod recording;
 mod stage;
@@ -27,25 +27,25 @@ use weight::StageWeight;
 pub(crate) use recording::Recording;
 pub(crate) use stage::Stage;
 
-/// The most rows of a chain.
+/// The most rows that the megakernel takes.
 pub(crate) const MOST_ROWS: usize = 2;
-/// The most outputs of a product, and blocks: with those the kernel finds a block's share without a division.
+/// The most outputs of a GEMM, and blocks: with those the kernel finds a block's share without a division.
 const MOST_OUTPUTS: usize = 1 << 20;
 const MOST_BLOCKS: usize = 181;
-/// The most bytes that rows of x may take of the room for weights under way.
+/// The most bytes that rows of x may take from the ring's shared memory.
 const MOST_ROWS_ROOM: usize = 100 << 10;
-/// Parts of all sequences; no more key heads than parts.
+/// KV splits of all sequences; no fewer than KV heads.
 const ALL_PARTS: usize = MOST_ROWS * PARTS;
-/// Links whose mail is kept at a time.
+/// Message buffers: of the stage that is read, of the one that is written, and one for slow readers.
 const MESSAGE_BUFFERS: usize = 3;
-/// Bytes of a word of mail.
+/// Bytes of a message word.
 const WORD: usize = 8;
-/// The kernel's shared memory: bytes of a stage, the most stages, and what else it needs.
+/// The kernel's shared memory: bytes of a tile, the most tiles of the ring, and the rest.
 const TILE_BYTES: usize = 16 << 10;
 const MAX_TILES: usize = 16;
 const REST_BYTES: usize = 9216;
 const THREADS: usize = 384;
-/// Positions that one copy must bring at least, for the sake of swizzling.
+/// The fewest positions of a copy: a swizzle atom.
 const FEWEST_AT_ONCE: usize = 8;
 
 /// `MegakernelParams` of the kernel.
@@ -89,7 +89,7 @@ impl Megakernel {
         })
     }
 
-    /// True when a product of so many rows with the weight can be a link.
+    /// True when a GEMM of that many rows with the weight can be a stage.
     pub(crate) fn takes(rows: usize, weight: &Weight) -> bool {
         (1..=MOST_ROWS).contains(&rows)
             && weight.rows() <= MOST_OUTPUTS
@@ -97,8 +97,8 @@ impl Megakernel {
                 .is_some_and(|stage| rows_room(rows, weight.cols(), stage.tile()) <= MOST_ROWS_ROOM)
     }
 
-    /// Enqueues a product that the chain [takes](Self::takes), or keeps it for the graph that is being captured. Rows of x
-    /// are made of 16-byte pieces; gates come in groups of eight. The weight is read `folded` where it is.
+    /// Enqueues a GEMM that the megakernel [takes](Self::takes), or adds it to the pending stages of the capture. Rows of x are
+    /// 16-byte aligned; gates come in groups of eight. With `bf12` the weight's bf12 copy is read, where there is one.
     pub(crate) fn gemm(
         &self,
         context: &Context,
@@ -110,7 +110,7 @@ impl Megakernel {
         self.add(context, &Stage::gemm(gemm, &weight, norm, epilogue)?)
     }
 
-    /// The same of attention; false when it cannot be a link.
+    /// The same of attention; false when it cannot be a stage.
     pub(crate) fn attend(
         &self,
         context: &Context,
@@ -138,7 +138,7 @@ impl Megakernel {
         self.launch(context, 0, std::slice::from_ref(stage))
     }
 
-    /// Enqueues links that are in device memory at `address`, or one that is not.
+    /// Enqueues stages that are in device memory at `address`, or a single one that is not.
     pub(crate) fn launch(
         &self,
         context: &Context,
@@ -146,7 +146,7 @@ impl Megakernel {
         stages: &[Stage],
     ) -> Result<(), DeviceError> {
         let room = stages.iter().map(Stage::room).max().unwrap_or(0);
-        // Stages are made for the copy engine's swizzling.
+        // Tiles of the ring must be aligned for TMA's swizzling.
         let room = room.next_multiple_of(1024);
         let ring = ((WHOLE_ROOM - REST_BYTES - room) / TILE_BYTES).min(MAX_TILES);
         let params = MegakernelParams {
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_rows_leave_room_for_stages_that_are_waited_for_at_once() {
+    fn the_largest_rows_leave_room_for_the_tiles_in_flight() {
         // `kInFlight` and `kHeld` of the kernel.
         let at_once = 4;
         let room = MOST_ROWS_ROOM.next_multiple_of(1024);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn shares_of_blocks_are_exact_without_a_division() {
-        // As `GroupShare` of the kernel finds them; only the highest multiples of a block could be one too high.
+        // As `GroupShare` of the kernel computes them; only the largest multiples of a block could be one too high.
         for blocks in 1..=MOST_BLOCKS as u64 {
             let inverse = 0x7fff_ffff / blocks + 1;
             for groups in [1, blocks - 1, blocks, 9496, (MOST_OUTPUTS / 16) as u64 - 1] {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_padded_to_whole_stages() {
+    fn rows_are_padded_to_whole_tiles() {
         for (rows, inputs, tile, expected) in [
             (1, 512, 512, 1040),
             (1, 576, 512, 2064),

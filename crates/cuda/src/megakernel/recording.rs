@@ -1,4 +1,4 @@
-//! Links that wait, while a graph is captured, for an op that cannot be one.
+//! Pending stages: while a graph is captured, they wait for an op that cannot be a stage.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use super::{Megakernel, Stage};
 use crate::context::Context;
 use crate::memory::{allocate, fill};
 
-/// The most links of one graph; later ones are chains of their own.
+/// The most stages of one graph; later ones are launches of their own.
 const MAX_STAGES: usize = 2048;
 
 /// What a context keeps of ops that were not enqueued yet.
@@ -19,15 +19,15 @@ pub(crate) struct Recording(Mutex<Option<Pending>>);
 
 struct Pending {
     megakernel: Arc<Megakernel>,
-    /// Where all links will be when the graph runs.
+    /// Where all stages will be when the graph runs.
     buffer: Buffer,
     all: Vec<Stage>,
-    /// Links of chains that were enqueued.
+    /// Stages of launches that were enqueued.
     enqueued: usize,
 }
 
 impl Recording {
-    /// Keeps links from now on.
+    /// Begins to keep stages.
     pub(crate) fn begin(
         &self,
         context: &Arc<Context>,
@@ -44,7 +44,7 @@ impl Recording {
         Ok(())
     }
 
-    /// True when the link reads what the last one that waits finds and one kernel runs both, or none waits.
+    /// True when the stage reads what the last pending one writes and one kernel runs both, or none is pending.
     pub(super) fn continues_with(&self, stage: &Stage) -> bool {
         self.stages().as_ref().is_none_or(|stages| {
             let waiting = &stages.all[stages.enqueued..];
@@ -56,7 +56,7 @@ impl Recording {
         })
     }
 
-    /// Keeps a link, unless nothing is being recorded.
+    /// Keeps a stage, unless nothing is being recorded.
     pub(super) fn keep(&self, stage: &Stage) -> bool {
         match &mut *self.stages() {
             Some(stages) if stages.all.len() < MAX_STAGES => {
@@ -67,7 +67,7 @@ impl Recording {
         }
     }
 
-    /// Enqueues the links that wait as one chain: something that is no link follows.
+    /// Enqueues the pending stages as one launch: the next op is no stage.
     pub(crate) fn flush(&self, context: &Context) -> Result<(), DeviceError> {
         let (megakernel, address, stages) = {
             let mut recording = self.stages();
@@ -86,7 +86,7 @@ impl Recording {
         megakernel.launch(context, address, &stages)
     }
 
-    /// Keeps no more links. Gives the memory that the graph reads its links from, if it has any.
+    /// Stops keeping stages. Gives the memory that the graph reads its stages from, if it has any.
     pub(crate) fn end(&self, context: &Context) -> Result<Option<Buffer>, DeviceError> {
         let Some(stages) = self.stages().take() else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! One op of a chain, as the kernel reads it.
+//! One op of the megakernel, as the kernel reads it.
 
 use ops::{DeviceError, LateNorm, RopeAttend};
 use tensor::View;
@@ -9,20 +9,20 @@ use crate::launch::attend::FreshParams;
 use crate::linear::{Epilogue, EpilogueParams, Gemm, Scales, StageOutput};
 use crate::tensor_map::{TensorMap, TiledMatrix};
 
-/// Between rows of x in shared memory.
+/// Bytes between rows of x in shared memory.
 const ROW_GAP: usize = 16;
-/// Elements of a head, and the most query heads of a key head.
+/// Elements of a head, and the most query heads of a KV head.
 pub(super) const HEAD: usize = 128;
 pub(super) const MOST_HEADS: usize = 8;
-/// Elements from one head to the next of those that warps have found.
+/// Floats from one head of partial sums to the next.
 const HEAD_STRIDE: usize = HEAD + 4;
-/// Positions of a stage.
+/// Positions of a KV tile.
 const TILE_POSITIONS: usize = 32;
-/// Parts of all sequences for all key heads, at most; no fewer than one a sequence and head.
+/// KV splits of all sequences and KV heads, at most; no fewer than one per sequence and head.
 pub(super) const PARTS: usize = 128;
-/// Results that one link can tell the next.
+/// Results that one stage can send to the next.
 pub(super) const MAX_SENT: usize = 1 << 16;
-/// Warps that compute.
+/// Computing warps.
 const WARPS: usize = 8;
 
 /// `AttendStage` of the kernel.
@@ -90,7 +90,7 @@ union Details {
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
 pub(crate) struct Stage {
-    /// Of a product, the weight, and of folded ones their heads; of attention, keys and values.
+    /// Of a GEMM, the weight and, of bf12, its headers; of attention, keys and values.
     maps: [TensorMap; 2],
     kind: u32,
     groups: u32,
@@ -101,12 +101,12 @@ pub(crate) struct Stage {
     details: Details,
 }
 
-/// The kind of a link that attends; products have the number of their ending.
+/// `StageKind` of attention; GEMMs have the number of their epilogue.
 const ATTEND: u32 = 3;
-/// The kind of a product of gates and their factors.
+/// `StageKind` of a gated GEMM.
 const GATED: u32 = 1;
 
-/// Where parts of sequences tell each other what they have found.
+/// Where KV splits exchange partial results.
 #[derive(Clone, Copy)]
 pub(super) struct Parts {
     pub(super) sums: u64,
@@ -114,7 +114,7 @@ pub(super) struct Parts {
 }
 
 impl Stage {
-    /// The product of one or two rows with a weight.
+    /// The GEMM of one or two rows with a weight.
     pub(super) fn gemm(
         gemm: &Gemm<'_>,
         weight: &StageWeight,
@@ -141,7 +141,7 @@ impl Stage {
         })
     }
 
-    /// Attention of sequences that have one new token each.
+    /// Decode attention: one new token per sequence.
     pub(super) fn attend(
         op: &RopeAttend<'_>,
         fresh: FreshParams,
@@ -187,7 +187,7 @@ impl Stage {
         })
     }
 
-    /// True when it reads exactly what `previous` finds, which then tells it.
+    /// True when it reads exactly what `previous` writes, so that messages can carry it.
     pub(super) fn follows(&self, previous: &Self) -> bool {
         let Some(output) = previous.output() else {
             return false;
@@ -215,7 +215,7 @@ impl Stage {
         }
     }
 
-    /// What it can tell.
+    /// The matrix that messages can carry.
     fn output(&self) -> Option<StageOutput> {
         // SAFETY: the kind says which of the two was set.
         let output = unsafe {
@@ -277,23 +277,23 @@ impl Stage {
     }
 }
 
-/// Room for what warps have found of a group of heads.
+/// Shared memory for the partial sums of a group of heads.
 fn attend_room(group: usize) -> usize {
     WARPS * (group * HEAD_STRIDE * 4 + MOST_HEADS * 8)
 }
 
-/// Room for so many rows of x, where stages have so many inputs.
+/// Shared memory for rows of x, padded to whole tiles.
 pub(super) fn rows_room(rows: usize, inputs: usize, tile: usize) -> usize {
     rows * (inputs.next_multiple_of(tile) * 2 + ROW_GAP)
 }
 
-/// Positions that one copy brings: none of them crosses a page.
+/// Positions that one copy brings: a copy never crosses a page.
 pub(super) fn run(page_size: usize) -> usize {
     1 << page_size.trailing_zeros().min(TILE_POSITIONS.ilog2())
 }
 
-/// TiledMatrix of one head of neighbouring positions, in words of two bytes; where it has more than 128 bytes, its halves one after
-/// the other.
+/// TMA tiles of one head of consecutive positions, in words of two bytes; a head of more than 128 bytes has its halves one
+/// after the other.
 fn cache_map(op: &RopeAttend<'_>, cache: View<'_>) -> Result<TensorMap, DeviceError> {
     let (heads, slice, element) = (op.rope.heads, TensorMap::SLICE, cache.dtype().size());
     let head = (element * HEAD) as u64;

@@ -1,4 +1,4 @@
-//! Which kernel runs a chain: elements of its links' weights are all of one kind, and so are those of what they attend to.
+//! Which variety of the kernel runs some stages: all weights have one format, and so have all caches.
 
 use ops::DeviceError;
 
@@ -6,19 +6,19 @@ use super::Stage;
 use crate::launch::WHOLE_ROOM;
 use crate::module::{Function, Modules};
 
-/// What weights are made of.
+/// The format of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Elements {
-    /// Of bf16.
+    /// bf16.
     Bf16,
-    /// Of bf16, folded.
+    /// bf12, 12-bit lossless bf16.
     Bf12,
-    /// Of eight-bit floats.
+    /// Eight-bit floats.
     E4m3,
 }
 
-/// What links ask of their kernel: what weights are, and whether keys and values are of eight-bit floats. Nothing where a link
-/// has none.
+/// What stages ask of their kernel: the format of weights, and whether keys and values are e4m3. None where a stage has no
+/// weights, or no cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Variety {
     pub(super) weights: Option<Elements>,
@@ -26,14 +26,14 @@ pub(super) struct Variety {
 }
 
 impl Variety {
-    /// Of all links together; nothing when no kernel runs them all.
+    /// Of all stages together; none when no kernel runs them all.
     pub(super) fn of(stages: &[Stage]) -> Option<Self> {
         stages
             .iter()
             .try_fold(Self::default(), |all, stage| all.with(stage.variety()))
     }
 
-    /// Of both; nothing when they disagree.
+    /// Of both; none when they disagree.
     pub(super) fn with(self, other: Self) -> Option<Self> {
         let agree = agrees(self.weights, other.weights) && agrees(self.cache, other.cache);
         agree.then(|| Self {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_share_a_kernel_where_nothing_of_one_contradicts_another() {
+    fn stages_share_a_kernel_where_their_formats_agree() {
         let variety = |weights, cache| Variety { weights, cache };
         let (plain, narrow) = (Some(Elements::Bf16), Some(Elements::E4m3));
         let bf12 = Some(Elements::Bf12);

@@ -1,4 +1,4 @@
-//! A weight as links read it, stage by stage: sixteen outputs, and for each of eight warps a slice of their inputs.
+//! A weight as stages read it, tile by tile: sixteen outputs, and a slice of inputs for each of eight warps.
 
 use ops::{DeviceError, Weight};
 
@@ -11,14 +11,14 @@ use crate::tensor_map::{TensorMap, TiledMatrix};
 
 /// Outputs of a group.
 pub(super) const GROUP: usize = 16;
-/// Slices of a stage: one a warp.
+/// Slices of a tile: one per warp.
 const SLICES: usize = 8;
-/// Of codes: a lane keeps what is known of one stage.
+/// Of e4m3: each lane keeps the scales of one tile.
 const MAX_E4M3_TILES: usize = 32;
-/// Bytes of a word, of which folded weights are made to the copy engine.
+/// Bytes of a word of bf12 weights, as TMA copies them.
 const WORD: usize = 8;
 
-/// Where its elements lie, and what they are.
+/// A weight's address and format.
 pub(super) struct StageWeight {
     inputs: usize,
     format: Format,
@@ -31,7 +31,7 @@ enum Format {
 }
 
 impl StageWeight {
-    /// None when no link takes it, `folded` where it is or as it came: slices are whole, and not too many.
+    /// None when no stage takes it, as bf12 or as it came: slices must be whole, and not too many.
     pub(super) fn of(weight: &Weight, bf12: bool) -> Option<Self> {
         let inputs = weight.cols();
         let format = if let Some(plain) = weight.layout::<DeviceWeight>() {
@@ -56,12 +56,12 @@ impl StageWeight {
         }
     }
 
-    /// Inputs of a stage.
+    /// Inputs of a tile.
     pub(super) fn tile(&self) -> usize {
         tile(self.elements())
     }
 
-    /// Of codes; none of others.
+    /// Of e4m3; none of others.
     pub(super) fn scales(&self) -> Scales {
         match self.format {
             Format::E4m3(_, scales) => scales,
@@ -69,7 +69,7 @@ impl StageWeight {
         }
     }
 
-    /// Where strays of a folded weight lie; nowhere where it is not.
+    /// Address of a bf12 weight's outliers; zero for other formats.
     pub(super) fn outliers(&self) -> u64 {
         match self.format {
             Format::Bf12(places) => places.outliers,
@@ -77,7 +77,7 @@ impl StageWeight {
         }
     }
 
-    /// TiledMatrix of one group and one stage: of the weight itself, and of what else it has.
+    /// TMA tiles of one group and one k-tile: of the weight itself, and of its headers.
     pub(super) fn maps(&self, outputs: usize, gated: bool) -> Result<[TensorMap; 2], DeviceError> {
         match self.format {
             Format::Bf16(address) | Format::E4m3(address, _) => {
@@ -114,7 +114,7 @@ impl StageWeight {
         })
     }
 
-    /// Two units of every segment: neighbours, or of gates and of their factors.
+    /// Two units of every segment: neighbours, or of gates and of their up rows.
     fn units(&self, address: u64, outputs: usize, gated: bool) -> Result<TensorMap, DeviceError> {
         let pairs = outputs / GROUP;
         let (to_other, to_next) = if gated { (pairs, 1) } else { (1, 2) };
@@ -126,7 +126,7 @@ impl StageWeight {
         )
     }
 
-    /// Their heads, which begin at multiples of sixteen bytes only by pairs; so those of gates bring neighbours along.
+    /// Their headers, which are 16-byte aligned only in pairs; so those of gates bring their neighbours along.
     fn headers(&self, address: u64, outputs: usize, gated: bool) -> Result<TensorMap, DeviceError> {
         let units = outputs / UNIT_ROWS;
         let parts = if gated { 2 } else { 1 };
@@ -138,7 +138,7 @@ impl StageWeight {
         )
     }
 
-    /// TiledMatrix of pieces: so many parts of one piece, for every segment of a stage. Each with the bytes from one to the next.
+    /// TMA tiles of 8-byte words: `parts` parts of one entry, for every segment of a tile. Each with the bytes from one to the next.
     fn word_tiles(
         &self,
         address: u64,
@@ -160,12 +160,12 @@ impl StageWeight {
     }
 }
 
-/// Inputs of a stage of such elements.
+/// Inputs of a tile in a format.
 pub(super) fn tile(elements: Elements) -> usize {
     SLICES * slice(elements)
 }
 
-/// Those that one slice has of an output.
+/// Inputs of a warp's slice.
 fn slice(elements: Elements) -> usize {
     match elements {
         Elements::Bf16 | Elements::Bf12 => TensorMap::SLICE as usize,

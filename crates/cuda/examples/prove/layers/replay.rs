@@ -41,7 +41,7 @@ pub(crate) fn replays_small(device: &CudaDevice) -> bool {
     replays_some(device, Layer::new, &[2])
 }
 
-/// The same with folded weights.
+/// The same with bf12 weights.
 pub(crate) fn bf12_small(device: &CudaDevice) -> bool {
     replays_some(device, Layer::bf12, &[2, 3])
 }

@@ -36,7 +36,7 @@ impl AmpereTiles {
     }
 }
 
-/// True when queries, keys and values are made of pieces, and heads are not wider than those there are kernels for.
+/// True when queries, keys and values are 16-byte aligned, and heads are not wider than those there are kernels for.
 pub(super) fn take(op: &Attend<'_>) -> bool {
     tiles::take(op) && dim_index(op) < HELD
 }

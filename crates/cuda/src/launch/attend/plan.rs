@@ -43,7 +43,7 @@ impl PlanParams {
     }
 }
 
-/// Plans that are remembered at the same time: layers may see windows of different sizes by turns.
+/// Plans that are kept at the same time: layers may alternate between windows of different sizes.
 const PLACES: usize = 4;
 /// Bytes of a worker's plan; `StreamPlan` of kernels/attend/stream.cuh has as many.
 const BYTES: usize = 128;

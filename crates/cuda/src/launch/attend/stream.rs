@@ -7,7 +7,7 @@ use ops::{Attend, DeviceError, OpError, RopeAttend};
 use super::super::rope::FreshParams;
 use super::super::{Grid, HALF_ROOM, WHOLE_ROOM, launch};
 use super::plan::Plans;
-use super::{AttendParams, COLUMNS, DIMS, Shape, common_divisor, copies_pieces};
+use super::{AttendParams, COLUMNS, DIMS, Shape, common_divisor, copies_vectors};
 use crate::context::Context;
 use crate::device::CudaDevice;
 use crate::module::{Function, Modules};
@@ -16,7 +16,7 @@ use crate::tensor_map::{TensorMap, TiledMatrix};
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
 struct StreamParams {
-    /// Keys and values in boxes of whole runs, and in those of pieces.
+    /// Tensor maps of keys and values: tiles of whole runs, and swizzle atoms.
     cached: [[TensorMap; 2]; 2],
     attend: AttendParams,
     fresh: FreshParams,
@@ -90,7 +90,7 @@ fn halves(dim: usize, narrow: bool) -> bool {
 /// The most blocks that a multiprocessor has room for.
 const MOST_BLOCKS_EACH: usize = 2;
 
-/// Blocks of a multiprocessor, for so many rows of one key head on so many multiprocessors. Where they are about as many,
+/// Blocks of a multiprocessor, for that many rows of one key head on that many multiprocessors. Where they are about as many,
 /// no row need be cut, and one block each reads as fast as memory gives, by copies of whole buffers.
 pub(super) fn blocks_each(shape: &Shape, page_size: usize, rows: usize, units: usize) -> usize {
     let whole = page_size.is_multiple_of(HALF) && !shape.narrow;
@@ -102,10 +102,10 @@ pub(super) fn blocks_each(shape: &Shape, page_size: usize, rows: usize, units: u
     }
 }
 
-/// True when the copy engine can read keys and values, and queries and results are made of pieces.
+/// True when TMA can read keys and values, and queries and results are 16-byte aligned.
 pub(super) fn takes(op: &Attend<'_>) -> bool {
     let kv = op.cache.dtype();
-    copies_pieces(op)
+    copies_vectors(op)
         && (op.heads.dim * kv.size()).is_multiple_of(16)
         && op.batch.page_size.is_multiple_of(8)
         && op.query.rows() * op.heads.group().pow(2) < ONE

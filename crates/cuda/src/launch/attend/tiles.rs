@@ -6,7 +6,7 @@ use ops::{Attend, DeviceError};
 use tensor::Buffer;
 
 use super::super::{Grid, WHOLE_ROOM, launch};
-use super::{AttendParams, DIMS, common_divisor, copies_pieces, dim_index};
+use super::{AttendParams, DIMS, common_divisor, copies_vectors, dim_index};
 use crate::context::Context;
 use crate::device::CudaDevice;
 use crate::memory::allocate;
@@ -49,7 +49,7 @@ impl Tiles {
 
 /// True when the copy engine can read queries, keys and values, those of one byte once they are widened.
 pub(super) fn take(op: &Attend<'_>) -> bool {
-    copies_pieces(op) && op.heads.group() <= TILE_ROWS && op.batch.rows() <= MOST_ROWS
+    copies_vectors(op) && op.heads.group() <= TILE_ROWS && op.batch.rows() <= MOST_ROWS
 }
 
 /// Keys and values as the tile kernel reads them: bf16, in pages of `params`.

@@ -107,7 +107,7 @@ impl CudaDevice {
         let longest = op.batch.page_table.cols() * op.batch.page_size;
         let most = op.batch.rows() * longest.div_ceil(POSITIONS);
         let blocks = most.min(BLOCKS_EACH * self.attention.units);
-        // SAFETY: the struct of the kernel; addresses and strides come from checked views, and the room has so many pages.
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views, and the room has that many pages.
         unsafe {
             launch(
                 &self.context,

@@ -1,4 +1,4 @@
-//! Where products read folded weights: they are timed beside what is taken otherwise, once for every shape.
+//! Where GEMMs read bf12 weights: timed beside the other candidates, once for every shape.
 
 use ops::DeviceError;
 
@@ -8,7 +8,7 @@ use crate::linear::{Candidate, Shape, locked};
 use crate::options::GemmChoice;
 
 impl Gemms {
-    /// Times products with a weight that is folded, `[outputs, inputs]`, where that was not done for its shape.
+    /// Times GEMMs with a bf12 weight, `[outputs, inputs]`, where that was not done for its shape.
     pub(super) fn choose_bf12(
         &self,
         weight: &DeviceWeight,

@@ -1,4 +1,4 @@
-//! Folded weights: bf16 in little more than twelve bits, read by products of up to 64 rows instead of the weight itself.
+//! bf12 weights: 12-bit lossless bf16, read by GEMMs of up to 64 rows instead of the weight itself.
 
 mod choose;
 
@@ -16,23 +16,23 @@ use crate::memory::{allocate, read};
 use crate::module::{Function, Modules};
 use crate::tensor_map::TensorMap;
 
-/// A unit, and what there is of strays; kernels/common/bf12.cuh has the same numbers.
+/// Sizes of a unit and of its outliers; kernels/common/bf12.cuh has the same numbers.
 pub(crate) const UNIT_ROWS: usize = 8;
 pub(crate) const UNIT_INPUTS: usize = 128;
 pub(crate) const UNIT_BYTES: usize = 1536;
 pub(crate) const HEADER_BYTES: usize = 40;
 const OUTLIER_BYTES: usize = 8;
 const MAX_OUTLIERS: usize = 16;
-/// Outputs come in pairs of units, gates and their factors apart; columns of strays have sixteen bits.
+/// Outputs come in pairs of units, gates and up rows apart; columns of outliers have sixteen bits.
 const OUTPUTS: usize = 4 * UNIT_ROWS;
 const MOST_INPUTS: usize = 1 << 16;
-/// Units that a block folds.
+/// Units that a block encodes.
 const UNITS_A_BLOCK: usize = 8;
 /// Rows of x that the compiled shapes take.
 const ROWS: [usize; 4] = [8, 16, 32, 64];
-/// Warpgroups that take turns with the stages of 64 outputs; kernels/linear_bf12.cu has the same number.
+/// Ping-pong warpgroups of a tile of 64 outputs; kernels/linear_bf12.cu has the same number.
 const PING_PONG_OF_ONE: usize = 2;
-/// How names of kernels begin, by ending.
+/// Prefixes of kernel names, by epilogue.
 const NAMES: [&str; Epilogue::NAMES.len()] =
     ["linear_bf12", "linear_bf12_gated", "linear_bf12_add_norm"];
 
@@ -63,7 +63,7 @@ struct Bf12Params {
 }
 
 impl Bf12Params {
-    /// Of a product whose rows come in boxes of so many; all tiles have as many outputs.
+    /// Of a GEMM with TMA tiles of `rows` rows; all tiles have all outputs.
     fn new(
         gemm: &Gemm<'_>,
         rows: usize,
@@ -87,7 +87,7 @@ impl Bf12Params {
     }
 }
 
-/// How a folded weight of some shape lies in memory: all units, their heads, then strays.
+/// The layout of a bf12 weight: all units, their headers, then outliers.
 struct Layout {
     /// Blocks of eight rows.
     blocks: usize,
@@ -125,7 +125,7 @@ impl Layout {
     }
 }
 
-/// Where all units of a folded weight lie, segment of inputs by segment, their heads, and strays.
+/// Addresses of a bf12 weight's units (by segment of inputs), headers and outliers.
 #[derive(Clone, Copy)]
 pub(crate) struct Bf12Addresses {
     pub(crate) units: u64,
@@ -134,14 +134,14 @@ pub(crate) struct Bf12Addresses {
 }
 
 impl DeviceWeight {
-    /// None where the weight, `[outputs, inputs]`, is not folded.
+    /// None where the weight, `[outputs, inputs]`, is not bf12.
     pub(crate) fn bf12_addresses(&self, shape: (usize, usize)) -> Option<Bf12Addresses> {
         let bf12 = self.bf12.get()?;
         Some(Layout::new(shape).at(bf12))
     }
 }
 
-/// Bytes of a folded weight, `[outputs, inputs]`; zero where the shape is not for units.
+/// Bytes of a weight, `[outputs, inputs]`, as bf12; zero where units do not fit the shape.
 pub(crate) fn bf12_bytes((outputs, inputs): (usize, usize)) -> usize {
     let fits = outputs.is_multiple_of(OUTPUTS) && inputs.is_multiple_of(8) && inputs <= MOST_INPUTS;
     if fits {
@@ -151,26 +151,26 @@ pub(crate) fn bf12_bytes((outputs, inputs): (usize, usize)) -> usize {
     }
 }
 
-/// The most rows of products of folded weights.
+/// The most rows of GEMMs of bf12 weights.
 pub(crate) const MOST_ROWS: usize = ROWS[ROWS.len() - 1];
-/// Outputs of a tile of a head, and threads of its blocks; kernels/linear_bf12.cu has the same numbers.
+/// Outputs of a tile of the argmax head, and threads of its blocks; kernels/linear_bf12.cu has the same numbers.
 const HEAD_TILE: usize = 192;
 const HEAD_THREADS: usize = 512;
 
-/// What products of one shape take instead, where their weight is folded.
+/// What GEMMs of one shape take instead, where their weight is bf12.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Bf12Choice {
-    /// Of products between small kernels.
+    /// Of GEMMs between small kernels.
     pub(super) alone: Option<Variant>,
-    /// Of those that do the work of these.
+    /// Of GEMMs with fused neighbours.
     pub(super) fused: Option<Variant>,
 }
 
-/// The kernels that fold weights and multiply them.
+/// The kernels that encode bf12 weights and multiply them.
 pub(super) struct Bf12Kernels {
     encode: Function,
     shapes: Shapes<{ ROWS.len() }>,
-    /// Of which only the largest results count, by rows.
+    /// With an argmax epilogue, by rows.
     argmax_heads: [Function; ROWS.len()],
     units: usize,
 }
@@ -196,7 +196,7 @@ impl Bf12Kernels {
         })
     }
 
-    /// Ways to compute a product.
+    /// Candidates for a GEMM.
     pub(super) fn variants(&self, gemm: &Gemm<'_>) -> Vec<Cluster> {
         let shape = (gemm.out.cols(), gemm.x.cols());
         if gemm.results_are_quads() {
@@ -206,7 +206,7 @@ impl Bf12Kernels {
         }
     }
 
-    /// Enqueues a product with a folded weight; rows of `x` are made of 16-byte pieces.
+    /// Enqueues a GEMM with a bf12 weight; rows of `x` are 16-byte aligned.
     pub(super) fn run(
         &self,
         context: &Context,
@@ -229,7 +229,7 @@ impl Bf12Kernels {
             epilogue: params.epilogue.delaying_dependents(delays_dependents),
             ..params
         };
-        // SAFETY: the struct of the kernel; addresses and strides come from checked views, and the weight was folded in this
+        // SAFETY: the struct of the kernel; addresses and strides come from checked views, and the weight was encoded in this
         // shape.
         unsafe {
             self.shapes
@@ -237,7 +237,7 @@ impl Bf12Kernels {
         }
     }
 
-    /// Enqueues a product of which keys of the largest results alone go to memory; rows of `x` are made of 16-byte pieces.
+    /// Enqueues a GEMM with an argmax epilogue; rows of `x` are 16-byte aligned.
     pub(super) fn run_argmax(
         &self,
         context: &Context,
@@ -264,8 +264,8 @@ impl Bf12Kernels {
 }
 
 impl Gemms {
-    /// Keeps the weight, `[outputs, inputs]`, folded as well, and decides where products with up to `most_rows` rows read it so.
-    /// Tells how many bytes that takes: none where the shape is not for units, or some rows have too many strays.
+    /// Keeps the weight, `[outputs, inputs]`, as bf12 as well, and chooses which GEMMs of up to `most_rows` rows read it. Returns
+    /// the bytes that takes: none where units do not fit the shape, or some rows have too many outliers.
     pub(crate) fn encode_bf12(
         &self,
         weight: &DeviceWeight,
@@ -278,20 +278,20 @@ impl Gemms {
         let Some(bf12) = self.encode_bf12_buffer(&weight.buffer, shape)? else {
             let (outputs, inputs) = shape;
             tracing::info!(
-                "a weight [{outputs}, {inputs}] is not bf12: it has too many outliers; steps of one and two rows read all weights as they came"
+                "weight [{outputs}, {inputs}] has too many outliers for bf12; steps of one and two rows read all weights as bf16"
             );
             self.refused_bf12.store(true, Ordering::Relaxed);
             return Ok(0);
         };
         let bytes = bf12.bytes();
-        // Nobody else folds it: weights are loaded one after the other.
+        // Never set before: weights are loaded one after the other.
         let _ = weight.bf12.set(bf12);
         self.choose_bf12(weight, shape, most_rows)?;
         Ok(bytes)
     }
 
-    /// True when chains are to read folded weights: one that is not would cut them at both of its ends, which takes longer than
-    /// folding saves.
+    /// True when the megakernel reads bf12 weights: one in another format would end the launch before and after it, which takes
+    /// longer than bf12 saves.
     pub(crate) fn megakernel_reads_bf12(&self) -> bool {
         !self.refused_bf12.load(Ordering::Relaxed)
     }
@@ -318,7 +318,7 @@ impl Gemms {
             inputs: inputs as u32,
         };
         let grid = Grid::line(layout.units.div_ceil(UNITS_A_BLOCK), 32 * UNITS_A_BLOCK);
-        // SAFETY: the struct of the kernel; the weight has so many rows, and there is room for its units and their strays.
+        // SAFETY: the struct of the kernel; the weight has that many rows, and there is room for its units and their outliers.
         unsafe { launch(&self.context, self.own().bf12().encode, grid, &params) }?;
         let counts = read(&self.context, &counts, "encoding bf12 weights")?;
         let mut counts = counts
@@ -336,7 +336,7 @@ mod tests {
     use super::bf12_bytes;
 
     #[test]
-    fn a_folded_weight_takes_little_more_than_twelve_bits() {
+    fn a_bf12_weight_takes_little_more_than_twelve_bits() {
         let bits =
             |shape: (usize, usize)| 8.0 * bf12_bytes(shape) as f64 / (shape.0 * shape.1) as f64;
         assert!((12.3..12.45).contains(&bits((17920, 1536))));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_that_units_do_not_fill_are_not_folded() {
+    fn shapes_that_units_do_not_fill_are_not_encoded() {
         for shape in [(48, 128), (8, 128), (64, 100), (64, 70_000)] {
             assert_eq!(bf12_bytes(shape), 0, "{shape:?}");
         }

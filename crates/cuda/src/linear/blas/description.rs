@@ -1,4 +1,4 @@
-//! What the library is told about a product.
+//! The descriptors of a cuBLASLt GEMM.
 
 use cudarc::cublaslt::sys as lt;
 use ops::DeviceError;
@@ -9,20 +9,20 @@ use super::{Gemm, check};
 /// `CUBLAS_OP_T`, which the bindings of this library leave out.
 const TRANSPOSED: i32 = 1;
 
-/// What the library multiplies.
+/// The operands of a GEMM.
 #[derive(Clone, Copy)]
 pub(crate) enum Factors<'f> {
-    /// The product's inputs.
+    /// The GEMM's own inputs.
     Plain,
-    /// Eight-bit floats in their stead.
+    /// Eight-bit floats instead.
     Scaled(&'f Scaled),
-    /// The product's inputs in two halves. Sums of the first go to this address, row after row, those of the second behind
-    /// them all, and the product's own destination is left as it was.
+    /// Split-K by two. Partial sums of the first half go to this address, row after row, those of the second half after them; the
+    /// GEMM's own destination is left as it was.
     SplitK(u64),
 }
 
 impl Factors<'_> {
-    /// Where inputs and results of a product are.
+    /// Addresses of inputs and results.
     pub(super) fn addresses(&self, gemm: &Gemm<'_>) -> (u64, u64) {
         let (x, out) = (gemm.x.address() as u64, gemm.out.address() as u64);
         match self {
@@ -33,7 +33,7 @@ impl Factors<'_> {
     }
 }
 
-/// Eight-bit factors in the stead of a product's own inputs.
+/// Eight-bit operands instead of a GEMM's own inputs.
 pub(crate) struct Scaled {
     /// Codes of the inputs, `[rows, inputs]`.
     pub(crate) x: u64,
@@ -52,7 +52,7 @@ pub(crate) enum Scales {
     Groups([u64; 2]),
 }
 
-/// Descriptions of one product, destroyed with it.
+/// Descriptors of one GEMM, destroyed with it.
 pub(super) struct Descriptors {
     pub(super) operation: lt::cublasLtMatmulDesc_t,
     pub(super) weight: lt::cublasLtMatrixLayout_t,
@@ -139,7 +139,7 @@ impl Descriptors {
         Ok(all)
     }
 
-    /// Two products instead of one, the second so many elements behind the first: in the weight, the inputs and the results.
+    /// A strided batch of two GEMMs: elements between the two, of the weight, the inputs and the results.
     fn cut_in_two(&self, apart: [usize; 3]) -> Result<(), DeviceError> {
         use lt::cublasLtMatrixLayoutAttribute_t as Attribute;
         let set = |layout, attribute, value: &[u8]| {
@@ -170,7 +170,7 @@ impl Descriptors {
         Ok(())
     }
 
-    /// The weight is the library's first factor, the inputs its second.
+    /// The weight is cuBLASLt's operand A, the inputs are B.
     fn set_scales(&self, scales: Option<Scales>) -> Result<(), DeviceError> {
         use lt::cublasLtMatmulDescAttributes_t as Attribute;
         use lt::cublasLtMatmulMatrixScale_t as Mode;

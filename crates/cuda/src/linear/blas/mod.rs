@@ -1,4 +1,4 @@
-//! Dense products through cuBLASLt.
+//! Dense GEMMs through cuBLASLt.
 
 mod description;
 
@@ -18,10 +18,10 @@ pub(crate) use description::{Factors, Scaled, Scales};
 const WORKSPACE: usize = 64 << 20;
 /// Bytes that every matrix's address and row length are a multiple of.
 const ALIGNMENT: u32 = 16;
-/// Algorithms tried a shape.
+/// Algorithms tried per shape.
 pub(crate) const CANDIDATES: usize = 8;
 
-/// How a product is computed, in the library's own terms.
+/// A cuBLASLt algorithm.
 pub(crate) type Algorithm = lt::cublasLtMatmulAlgo_t;
 
 /// The library and its workspace.
@@ -59,7 +59,7 @@ impl Blas {
         })
     }
 
-    /// Enqueues a product with the weight at this address; a bias is of the type of the results.
+    /// Enqueues a GEMM with the weight at this address; a bias is of the type of the results.
     pub(crate) fn enqueue(
         &self,
         gemm: &Gemm<'_>,
@@ -95,7 +95,7 @@ impl Blas {
         check(result, "a GEMM")
     }
 
-    /// Up to `most` algorithms for a product, the library's favourite first.
+    /// Up to `most` algorithms for a GEMM, the heuristic's first choice first.
     pub(crate) fn candidates(
         &self,
         gemm: &Gemm<'_>,
@@ -172,7 +172,7 @@ impl Blas {
     }
 }
 
-/// Algorithms that the library would run: it gives back those that it tried in vain as well.
+/// Algorithms that cuBLASLt would run: it returns those that it rejected as well.
 fn usable(results: &[lt::cublasLtMatmulHeuristicResult_t]) -> Vec<Algorithm> {
     let runs = |result: &&lt::cublasLtMatmulHeuristicResult_t| {
         result.state == lt::cublasStatus_t::CUBLAS_STATUS_SUCCESS
@@ -186,7 +186,7 @@ fn usable(results: &[lt::cublasLtMatmulHeuristicResult_t]) -> Vec<Algorithm> {
 
 impl Drop for Blas {
     fn drop(&mut self) {
-        // SAFETY: made in `new` and destroyed once; errors at the end help nobody.
+        // SAFETY: made in `new` and destroyed once; errors at the end cannot be handled.
         unsafe {
             let _ = self.context.enter();
             let _ = lt::cublasLtDestroy(self.handle);

@@ -1,4 +1,4 @@
-//! Which way a product goes: all are timed when a weight of a new shape is loaded.
+//! GEMM autotuning of eight-bit weights: all candidates are timed when a weight of a new shape is loaded.
 
 use ops::DeviceError;
 use tensor::DType;
@@ -10,7 +10,7 @@ use crate::linear::{Gemm, Gemms, Shape, locked};
 use crate::memory::allocate;
 use crate::options::GemmChoice;
 
-/// What rounding activations must gain to be worth their precision.
+/// The gain above which rounding activations is worth the precision.
 const ROUNDING: f32 = 1.1;
 /// Algorithms of cuBLASLt that are tried.
 const CANDIDATES: usize = 4;
@@ -33,7 +33,7 @@ impl TimedCandidate for Candidate {
 }
 
 impl Gemms {
-    /// Takes over a weight and decides how products of it with up to `most_rows` rows are computed.
+    /// Takes over a weight and autotunes its GEMMs of up to `most_rows` rows.
     pub(crate) fn adopt_float8(
         &self,
         weight: Float8Weight,
@@ -68,7 +68,7 @@ impl Gemms {
         self.time_all_float8(weight, library)
     }
 
-    /// Those shapes of products with a weight that nobody timed yet.
+    /// Times those shapes of GEMMs with a weight that were not timed yet.
     fn time_all_float8(
         &self,
         weight: &Float8Weight,
@@ -156,7 +156,7 @@ impl Gemms {
         })
     }
 
-    /// The library's way to sums of codes, where scales are of rows and nothing is to be added to results.
+    /// cuBLASLt's candidate for unscaled sums of codes, where scales are of rows and results need no further work.
     fn fastest_bare(
         &self,
         gemm: &mut Gemm<'_>,
@@ -176,7 +176,7 @@ impl Gemms {
         })
     }
 
-    /// How products of a weight are computed, one line a row count; for people.
+    /// The choice for GEMMs of a weight, one line per row count; for people.
     pub(crate) fn describe_float8(&self, outputs: usize, inputs: usize) -> Vec<String> {
         let chosen = locked(&self.float8().chosen);
         let mine = chosen.iter().filter(|((shape, _), _)| {
@@ -200,7 +200,7 @@ impl Gemms {
 }
 
 impl Float8Weight {
-    /// Shapes of its products, with up to `most_rows` rows; more than are rounded at once come one part after the other.
+    /// Shapes of its GEMMs, with up to `most_rows` rows; more than are rounded at once come one part after the other.
     fn shapes(&self, most_rows: usize) -> Vec<Shape> {
         Shape::likely((self.outputs, self.inputs), most_rows.min(MOST_ROUNDED))
     }

@@ -74,13 +74,13 @@ pub(super) fn words(inputs: usize) -> u32 {
     (padded(inputs) / 4) as u32
 }
 
-/// One block a row, a thread a word as far as it goes.
+/// One block per row, one thread per word, up to 256.
 fn row_grid(rows: usize, inputs: usize) -> Grid {
     Grid::line(rows, (words(inputs) as usize).clamp(32, 256))
 }
 
 impl Gemms {
-    /// Brings codes as files have them into the device's order.
+    /// Converts codes from file order to the device layout.
     pub(crate) fn arrange_float8(
         &self,
         codes: &Buffer,
@@ -94,14 +94,14 @@ impl Gemms {
             words: words(inputs),
         };
         let grid = row_grid(outputs, inputs);
-        // SAFETY: the struct of the kernel; both buffers have so many rows of so many codes.
+        // SAFETY: the struct of the kernel; both buffers have that many rows of that many codes.
         unsafe { launch(&self.context, self.float8().arrange, grid, &params) }?;
-        // Codes that were brought may go, and successors may read weights early.
+        // The uploaded codes may be freed, and dependents may read weights early.
         self.context.synchronise()?;
         Ok(arranged)
     }
 
-    /// Makes up codes where they will lie.
+    /// Fills codes with random numbers.
     pub(crate) fn invent_float8(
         &self,
         (outputs, inputs): (usize, usize),
@@ -115,7 +115,7 @@ impl Gemms {
             seed: (seed ^ seed >> 32) as u32,
         };
         let grid = row_grid(outputs, inputs);
-        // SAFETY: the struct of the kernel; the buffer has so many rows of so many codes.
+        // SAFETY: the struct of the kernel; the buffer has that many rows of that many codes.
         unsafe { launch(&self.context, self.float8().invent, grid, &params) }?;
         self.context.synchronise()?;
         Ok(codes)
@@ -130,7 +130,7 @@ impl Gemms {
         self.run_float8_fused(gemm, weight, cluster, None, &Epilogue::Store)
     }
 
-    /// Enqueues a product by our kernel, with the work of the small kernels around it.
+    /// Enqueues a GEMM by our kernel, with fused neighbours.
     pub(crate) fn run_float8_fused(
         &self,
         gemm: &Gemm<'_>,
@@ -222,7 +222,7 @@ impl Gemms {
             words: words(weight.inputs),
         };
         let grid = row_grid(rows, weight.inputs);
-        // SAFETY: the struct of the kernel; the destination has room for so many rows.
+        // SAFETY: the struct of the kernel; the destination has room for that many rows.
         unsafe { launch(&self.context, self.float8().widen, grid, &params) }
     }
 }

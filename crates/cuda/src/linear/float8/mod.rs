@@ -1,7 +1,7 @@
-//! Products with weights of eight-bit floats.
+//! GEMMs with weights of eight-bit floats.
 //!
-//! Few rows go through our own kernel, which reads codes at the speed of memory and rounds nothing; many rows through
-//! cuBLASLt, for which activations are rounded to eight bits too; what neither takes is widened to bf16 piece by piece.
+//! Few rows go through our own kernel, which reads codes at memory bandwidth and rounds nothing; many rows through cuBLASLt,
+//! for which activations are rounded to eight bits too; what neither takes is widened to bf16 in parts.
 
 mod choose;
 mod launch;
@@ -26,11 +26,11 @@ use weight::Kind;
 pub(crate) use pack::{Lacking, PackedRows, Source};
 pub(crate) use weight::{Float8Weight, ScaleGrid, Scales};
 
-/// Codes that lie together: rows are padded to so many, and scales cover so many at least.
+/// Codes that lie together: rows are padded to whole segments, and a scale covers one at least.
 pub(crate) const SEGMENT: usize = 128;
 /// Rows of x that the compiled shapes take.
 const ROWS: [usize; 4] = [8, 16, 32, 64];
-/// Names of the kernels: results, gated ones, and the end of a layer.
+/// Prefixes of kernel names: store, gated, residual add.
 const NAMES: [&str; 3] = [
     "linear_float8",
     "linear_float8_gated",
@@ -41,29 +41,29 @@ const MOST_ROUNDED: usize = 4096;
 /// Bytes of a weight that are widened at once.
 const WIDENED: usize = 64 << 20;
 
-/// How a product is computed.
+/// How a GEMM is computed.
 #[derive(Clone, Copy)]
 enum Candidate {
     /// By our kernel.
     Own(Cluster),
     /// By cuBLASLt, activations rounded.
     Rounded(Algorithm),
-    /// The same for who scales results himself; no way for others.
+    /// The same without scales, where the next kernel applies them; no candidate otherwise.
     Bare(Algorithm),
     /// By cuBLASLt, the weight widened to bf16 before.
     Widened,
 }
 
-/// A way, and milliseconds of each kind when it was chosen; infinite where there is none.
+/// A candidate, and milliseconds of each kind when it was chosen; infinite where there is none.
 #[derive(Clone, Copy)]
 struct Choice {
     candidate: Candidate,
-    /// Where sums of codes are there sooner than results.
+    /// cuBLASLt's algorithm for unscaled sums, where those take less time than results.
     bare: Option<Algorithm>,
     times: [f32; 4],
 }
 
-/// Workspaces that products share, as large as the largest weight so far needs.
+/// Workspaces that GEMMs share, as large as the largest weight so far needs.
 struct Room {
     /// Rounded activations and their scales.
     codes: Buffer,
@@ -103,7 +103,7 @@ impl Float8Kernels {
         })
     }
 
-    /// Ways to compute a product by our kernel; none where threads cannot take its results by fours.
+    /// Candidates of our kernel for a GEMM; none where threads cannot take its results by fours.
     fn variants(&self, gemm: &Gemm<'_>, weight: &Float8Weight) -> Vec<Cluster> {
         if !gemm.results_are_quads() {
             return Vec::new();
@@ -114,7 +114,7 @@ impl Float8Kernels {
 }
 
 impl Gemms {
-    /// Enqueues a product with a weight of eight-bit floats.
+    /// Enqueues a GEMM with a weight of eight-bit floats.
     pub(crate) fn run_float8(
         &self,
         gemm: &mut Gemm<'_>,
@@ -148,7 +148,7 @@ impl Gemms {
         }
     }
 
-    /// The shape of our kernel for products of so many rows, where it was chosen: then it does the work of small kernels too.
+    /// Our kernel for GEMMs of `rows` rows, where it was chosen: then it does the work of small kernels too.
     pub(crate) fn float8_fusable(&self, weight: &Float8Weight, rows: usize) -> Option<Cluster> {
         let shape = Shape::plain((weight.outputs, weight.inputs), rows)?;
         match locked(&self.float8().chosen)
@@ -178,7 +178,7 @@ impl Gemms {
         }
     }
 
-    /// The way chosen for the shape, or what should do for shapes that were not tried.
+    /// The candidate chosen for the shape, or a likely one for shapes that were not timed.
     fn float8_candidate(
         &self,
         gemm: &Gemm<'_>,
@@ -221,7 +221,7 @@ impl Gemms {
         let Some(scaled) = room.packed(gemm, weight).scaled(weight, scaling) else {
             return Ok(Vec::new());
         };
-        // A shape that the library does not take is no failure.
+        // A shape that cuBLASLt does not take is no failure.
         Ok(self
             .blas
             .candidates(gemm, Factors::Scaled(&scaled), most)
@@ -291,7 +291,7 @@ impl Gemms {
         Ok(*algorithm)
     }
 
-    /// Workspaces for weights whose rows have so many codes.
+    /// Workspaces for weights with `padded` codes a row.
     fn float8_room(&self, padded: usize) -> Result<Arc<Room>, DeviceError> {
         let mut room = locked(&self.float8().room);
         if let Some(room) = room
@@ -312,7 +312,7 @@ impl Gemms {
 }
 
 impl Room {
-    /// Where the inputs of a product are packed.
+    /// Where the inputs of a GEMM are packed.
     fn packed(&self, gemm: &Gemm<'_>, weight: &Float8Weight) -> PackedRows {
         let shape = (gemm.x.rows(), weight.inputs);
         PackedRows::in_room((&self.codes, &self.scales), shape, weight.is_grouped())

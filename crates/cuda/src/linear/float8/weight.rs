@@ -1,4 +1,4 @@
-//! A matrix of codes as the device holds it, and its scales in the forms that kernels and library want.
+//! A matrix of codes in device layout, and its scales in the forms that our kernels and cuBLASLt take.
 
 use ops::{DeviceError, Float8Rows};
 use tensor::Buffer;
@@ -6,7 +6,7 @@ use tensor::Buffer;
 use super::SEGMENT;
 use crate::tensor_map::{TensorMap, TiledMatrix};
 
-/// Outputs of a box that the copy engine brings.
+/// Outputs of a TMA tile.
 const TILE_OUTPUTS: u32 = 64;
 
 /// A matrix of eight-bit floats.
@@ -22,7 +22,7 @@ pub(crate) struct Float8Weight {
     library: Option<Buffer>,
 }
 
-/// `Scales` of the kernels: where those of a weight lie, and which belong to which codes.
+/// `Scales` of the kernels: their address, and which belong to which codes.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct Scales {
@@ -39,7 +39,7 @@ impl Scales {
     }
 }
 
-/// How a weight is scaled, as far as products go different ways for it.
+/// How a weight is scaled, as far as the choice of a candidate depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind {
     /// A row has more than one scale.
@@ -65,7 +65,7 @@ pub(crate) fn padded(inputs: usize) -> usize {
 }
 
 impl ScaleGrid {
-    /// The grid of a matrix of so many inputs; groups are whole segments, or rows.
+    /// The grid of a matrix of `inputs` inputs; groups are whole segments, or rows.
     pub(crate) fn of(rows: &Float8Rows<'_>, inputs: usize) -> Self {
         let groups = rows.groups(inputs);
         Self {
@@ -111,7 +111,7 @@ impl ScaleGrid {
 }
 
 impl Float8Weight {
-    /// Describes codes in the device's order; `scales` are those of the grid, `library` the same for cuBLASLt.
+    /// Describes codes in device layout; `scales` are those of the grid, `library` the same for cuBLASLt.
     pub(crate) fn new(
         (outputs, inputs): (usize, usize),
         codes: Buffer,
@@ -120,7 +120,7 @@ impl Float8Weight {
         library: Option<Buffer>,
     ) -> Result<Self, DeviceError> {
         let row = padded(inputs) as u64;
-        // The copy engine's map is one of pairs of codes.
+        // The tensor map counts in pairs of codes.
         let map = TensorMap::new(&TiledMatrix {
             address: codes.address() as u64,
             sizes: &[row / 2, outputs as u64],
@@ -138,7 +138,7 @@ impl Float8Weight {
         })
     }
 
-    /// The codes of gates and their factors, eight rows of each in turn.
+    /// TMA tiles of gates and up rows, eight of each in turn.
     pub(super) fn gated_map(&self) -> Result<TensorMap, DeviceError> {
         let (row, outputs) = (padded(self.inputs) as u64, self.outputs as u64);
         TensorMap::new(&TiledMatrix {
@@ -179,7 +179,7 @@ impl Float8Weight {
         self.grid.groups > 1
     }
 
-    /// What ways there are, besides its shape, depends on.
+    /// What the choice of a candidate depends on, besides the shape.
     pub(super) fn kind(&self) -> Kind {
         Kind {
             grouped: self.is_grouped(),
