@@ -20,8 +20,10 @@ pub struct PageContent<'a> {
     pub records: &'a [RequestRecord],
     /// The times of the successful ones, in the order of the records.
     pub timings: &'a [Timing],
-    /// The figures.
+    /// The figures; their goodput has the objectives that charts draw.
     pub figures: &'a StrictFigures,
+    /// Whether times count from when a request was due, rather than from when it was sent.
+    pub counts_from_due: bool,
     /// What a reader should know.
     pub warnings: &'a [String],
     /// The printed table.
@@ -39,7 +41,6 @@ pub fn page(content: &PageContent<'_>) -> String {
     environment
         .add_template("page.html", include_str!("page.html"))
         .expect("the template is part of the program");
-    let charts = charts::Charts::of(content);
     let template = environment
         .get_template("page.html")
         .expect("the template was just added");
@@ -49,13 +50,8 @@ pub fn page(content: &PageContent<'_>) -> String {
         "warnings": content.warnings,
         "table": content.table,
         "facts": content.facts,
-        "tiles": charts.tiles,
-        "throughput": charts.throughput,
-        "concurrency": charts.concurrency,
-        "distributions": charts.distributions,
-        "timelines": charts.timelines,
-        "waterfall": charts.waterfall,
-        "waterfall_note": charts.waterfall_note,
+        "tiles": charts::tiles(content),
+        "groups": charts::groups(content),
     });
     template
         .render(Value::from(Serde(values)))

@@ -65,7 +65,13 @@ pub(super) fn serve(
     let written = append(&path, &line.text(Style::Reference))
         .map_err(|source| ServingError::Output { path, source });
     let run = (ran.outcome.records.as_slice(), rows.as_slice());
-    super::page::write(&options, &prepared, run, &table, surroundings)?;
+    super::page::write(
+        &options,
+        &prepared,
+        run,
+        (&table, report.goodput.as_ref()),
+        surroundings,
+    )?;
     written?;
     if ran.outcome.interrupted {
         surroundings.warn(&interruption(&ran.outcome.records, rows.len()));

@@ -74,7 +74,7 @@ pub(super) fn serve(
         let written = append_csv(&path, &HEAD, &cells(&options, rate, &figures))
             .map_err(|source| ServingError::Output { path, source });
         let run = (outcome.records.as_slice(), rows.as_slice());
-        super::page::write(&options, &prepared, run, &table, surroundings)?;
+        super::page::write(&options, &prepared, run, (&table, None), surroundings)?;
         written?;
         if outcome.interrupted {
             surroundings.warn(&interruption(&outcome.records, rows.len()));

@@ -7,6 +7,7 @@ use super::provenance::{dataset_digest, provenance};
 use super::strict_result::StrictResult;
 use super::surroundings::Surroundings;
 use crate::dataset::Row;
+use crate::measure::goodput::Goodput;
 use crate::measure::strict::StrictFigures;
 use crate::measure::timing::Timing;
 use crate::page::{PageContent, page};
@@ -15,19 +16,22 @@ use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Writes the page of a run in the reference's manner, when it is asked for.
+/// Writes the page of a run in the reference's manner, when it is asked for. Its goodput is the
+/// printed one, which counts from when requests were sent.
 pub(super) fn write(
     options: &Options,
     prepared: &Prepared,
     (records, rows): (&[RequestRecord], &[Arc<Row>]),
-    table: &str,
+    (table, goodput): (&str, Option<&Goodput>),
     surroundings: &mut Surroundings<'_>,
 ) -> Result<(), ServingError> {
     let Some(path) = options.own.text("plot") else {
         return Ok(());
     };
-    let objectives = options.objectives.as_ref();
-    let figures = StrictFigures::of(records, prepared.backend, &prepared.vocabulary, objectives);
+    let figures = StrictFigures {
+        goodput: goodput.cloned(),
+        ..StrictFigures::of(records, prepared.backend, &prepared.vocabulary, None)
+    };
     let facts = provenance(options, prepared, &dataset_digest(rows));
     let warnings: Vec<String> = figures
         .failures
@@ -37,6 +41,7 @@ pub(super) fn write(
     let parts = Parts {
         records,
         figures: &figures,
+        counts_from_due: false,
         warnings: &warnings,
         table,
         facts: &facts,
@@ -58,6 +63,7 @@ pub(super) fn write_strict(
     let parts = Parts {
         records: &result.records,
         figures: &result.figures,
+        counts_from_due: true,
         warnings: &warnings,
         table,
         facts: &result.provenance,
@@ -68,6 +74,7 @@ pub(super) fn write_strict(
 struct Parts<'a> {
     records: &'a [RequestRecord],
     figures: &'a StrictFigures,
+    counts_from_due: bool,
     warnings: &'a [String],
     table: &'a str,
     facts: &'a Value,
@@ -101,6 +108,7 @@ fn put(
         records: parts.records,
         timings: &timings,
         figures: parts.figures,
+        counts_from_due: parts.counts_from_due,
         warnings: parts.warnings,
         table: parts.table.trim(),
         facts: &facts,

@@ -2,10 +2,12 @@
 
 mod accelerator;
 mod busy;
+mod course;
 mod nvml;
 
 pub(crate) use accelerator::AcceleratorWatch;
 pub(crate) use busy::Busy;
+pub(crate) use course::{ACCELERATORS, Moment, moments};
 
 use std::fs;
 

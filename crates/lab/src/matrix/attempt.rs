@@ -129,7 +129,7 @@ impl Report {
             run.findings.extend(noticed);
         }
         let outputs = Outputs::within(attempt.scratch.path());
-        let gpus = attempt.scratch.path().join("accelerators.csv");
+        let gpus = attempt.scratch.path().join(crate::machine::ACCELERATORS);
         store.add(&Parcel {
             run: &run,
             records,
@@ -138,7 +138,7 @@ impl Report {
                 ("client.out", outputs.out),
                 ("client.err", outputs.err),
                 ("result.jsonl", outputs.result),
-                ("accelerators.csv", gpus),
+                (crate::machine::ACCELERATORS, gpus),
             ],
         })?;
         Ok(run.findings)

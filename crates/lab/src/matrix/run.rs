@@ -287,7 +287,7 @@ impl Matrix<'_> {
             findings.extend(course.finding());
             course.add_to(&mut figures);
             fs::write(
-                attempt.scratch.path().join("accelerators.csv"),
+                attempt.scratch.path().join(crate::machine::ACCELERATORS),
                 course.table(),
             )
             .ok();

@@ -1,7 +1,12 @@
 //! How GPUs were doing under a load, and which machines there were.
 
+use bench::page::svg::{Canvas, Domain, Look, Series, lines};
+use serde_json::json;
+
 use super::Report;
-use crate::machine::Machine;
+use super::charts::colour;
+use super::html::subject_place;
+use crate::machine::{Machine, Moment};
 use crate::statistics::mean;
 
 /// A sentence for each subject whose runs watched a GPU.
@@ -31,6 +36,63 @@ pub(super) fn sentences(report: &Report, load: &str) -> Vec<String> {
         ))
     });
     told.collect()
+}
+
+/// What is drawn of a moment.
+type Drawn = fn(&Moment) -> f64;
+
+/// Clock, power and temperature over one run of each subject that watched its GPUs, in the colours
+/// of subjects.
+pub(super) fn courses(report: &Report, load: &str) -> Vec<serde_json::Value> {
+    let runs = report.subjects.iter().filter_map(|subject| {
+        let cell = report.cell(subject, load);
+        let watched = |id: &str| report.courses.get(id).filter(|course| !course.is_empty());
+        let (id, course) = cell
+            .iter()
+            .find_map(|one| Some((one.run.short_id(), watched(&one.run.id)?)))?;
+        let class = colour(subject_place(report, subject));
+        Some((format!("{subject}, run {id}"), class, course))
+    });
+    let runs: Vec<(String, String, &Vec<Moment>)> = runs.collect();
+    if runs.is_empty() {
+        return Vec::new();
+    }
+    let charts: [(&str, &str, Drawn); 3] = [
+        ("GPU clock, mean of GPUs", "MHz", |moment| moment.clock),
+        ("GPU power, sum of GPUs", "W", |moment| moment.power),
+        ("GPU temperature, hottest GPU", "°C", |moment| {
+            moment.temperature
+        }),
+    ];
+    let key = runs.iter();
+    let key = key.map(|(name, colour, _)| json!({ "name": name, "colour": colour }));
+    let key: Vec<serde_json::Value> = key.collect();
+    let drawn = charts.iter().map(|(title, unit, value)| {
+        let paths: Vec<[Vec<(f64, f64)>; 1]> = runs
+            .iter()
+            .map(|(_, _, course)| {
+                let points = course.iter().map(|moment| (moment.second, value(moment)));
+                [points.collect()]
+            })
+            .collect();
+        let all = paths.iter().flatten().flatten();
+        let last = all.clone().map(|point| point.0).fold(0.0, f64::max);
+        let domain = Domain::of(all.map(|point| point.1));
+        let series: Vec<Series<'_>> = runs
+            .iter()
+            .zip(&paths)
+            .map(|((_, class, _), stretches)| Series {
+                class,
+                stretches,
+                steps: false,
+                look: Look::Line,
+            })
+            .collect();
+        let (canvas, titles) = (Canvas::new(480.0, 180.0), ("seconds", *unit));
+        let svg = lines(canvas, (0.0, last), titles, domain, &series);
+        json!({ "title": title, "key": key, "svg": svg })
+    });
+    drawn.collect()
 }
 
 /// Each machine once.

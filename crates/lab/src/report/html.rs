@@ -4,7 +4,7 @@ use minijinja::Environment;
 use minijinja::value::{Serde, Value};
 use serde_json::json;
 
-use super::charts::{Course, Effect, Mark, colour, history, intervals, scatter};
+use super::charts::{Course, Effect, Mark, Step, colour, history, intervals, scatter};
 use super::load;
 use super::{Report, accelerators};
 use crate::finding::Kind;
@@ -71,14 +71,19 @@ fn effects_chart(report: &Report) -> Option<String> {
             for found in &comparison.answers {
                 let answer = &found.answer;
                 effects.push(Effect {
-                    name: format!(
-                        "{}\n{} · {}",
-                        pair.second, found.metric.name, comparison.load
+                    name: pair.second.clone(),
+                    what: format!(
+                        "{} · {}{}",
+                        found.metric.name,
+                        comparison.load,
+                        side(found.metric.better)
                     ),
+                    better: found.metric.better,
                     size: answer.effect,
                     interval: answer
                         .interval
                         .map(|interval| (interval.low, interval.high)),
+                    runs: answer.runs,
                     verdict: answer.verdict,
                     words: format!(
                         "A {} · B {}: {}",
@@ -91,6 +96,14 @@ fn effects_chart(report: &Report) -> Option<String> {
         }
     }
     (!effects.is_empty()).then(|| intervals(&effects))
+}
+
+fn side(better: Better) -> &'static str {
+    match better {
+        Better::Higher => " · higher is better",
+        Better::Lower => " · lower is better",
+        Better::Neither => "",
+    }
 }
 
 /// Pairs of arms with a row per load and metric.
@@ -154,34 +167,40 @@ fn curves(report: &Report) -> Vec<serde_json::Value> {
     ];
     let drawn = charts.iter().filter_map(|(metric, title)| {
         let marks: Vec<Mark> = finished(report)
-            .filter_map(|run| {
-                let (x, y) = (
-                    run.figures.get("output_throughput")?,
-                    run.figures.get(metric)?,
-                );
-                let cold = cold(report, run, metric) || cold(report, run, "output_throughput");
-                Some(Mark {
-                    cold,
-                    subject: subject_place(report, &run.subject.name),
-                    load: run.load.name.clone(),
-                    sweep: sweep(run),
-                    x,
-                    y,
-                    words: format!(
-                        "{} · {} · run {}: {x:.1} tok/s, {y:.1} ms{}",
-                        run.subject.name,
-                        run.load.name,
-                        run.short_id(),
-                        if cold { ", cold" } else { "" }
-                    ),
-                })
-            })
+            .filter_map(|run| mark(report, run, metric))
             .collect();
         (marks.len() > 1).then(|| {
-            json!({ "title": title, "svg": scatter(("output tokens per second", title), &marks) })
+            let x_title = "output tokens per second, higher is better →";
+            let drawn = scatter((x_title, &format!("← {title}")), &marks);
+            json!({
+                "title": format!("{title}: lower is better"),
+                "svg": drawn.svg,
+                "joined": drawn.joined,
+            })
         })
     });
     drawn.collect()
+}
+
+fn mark(report: &Report, run: &Run, metric: &str) -> Option<Mark> {
+    let x = run.figures.get("output_throughput")?;
+    let y = run.figures.get(metric)?;
+    let cold = cold(report, run, metric) || cold(report, run, "output_throughput");
+    Some(Mark {
+        cold,
+        subject: subject_place(report, &run.subject.name),
+        load: run.load.name.clone(),
+        steps: steps(run),
+        x,
+        y,
+        words: format!(
+            "{} · {} · run {}: {x:.1} tok/s, {y:.1} ms{}",
+            run.subject.name,
+            run.load.name,
+            run.short_id(),
+            if cold { ", cold" } else { "" }
+        ),
+    })
 }
 
 /// Whether a run is the cold one of its cell.
@@ -194,24 +213,48 @@ fn cold(report: &Report, run: &Run, metric: &str) -> bool {
             .is_some_and(|(_, first)| first.id == run.id)
 }
 
-/// What a load is beside its intensity: dataset and lengths. A load of which nothing is known is
-/// like no other.
-fn sweep(run: &Run) -> String {
-    let names = [
-        "dataset_name",
-        "random_input_len",
-        "random_output_len",
-        "sharegpt_output_len",
-    ];
-    let words = names
-        .iter()
-        .filter_map(|name| Some(format!("{name}={}", run.load.settings.get(*name)?)));
-    let words: Vec<String> = words.collect();
-    if words.is_empty() {
-        run.load.name.clone()
-    } else {
-        words.join(" ")
+/// Options that set how intense a load is.
+const INTENSITIES: &[&str] = &["max_concurrency", "request_rate"];
+/// Options that say how long a load is, where it goes and what is kept, rather than what it is.
+const INCIDENTAL: &[&str] = &[
+    "base_url",
+    "cache_at_start",
+    "disable_tqdm",
+    "host",
+    "model",
+    "num_prompts",
+    "output_details",
+    "output_file",
+    "port",
+    "print_requests",
+    "seed",
+    "served_model_name",
+    "tag",
+    "warmup_requests",
+];
+
+/// The sweeps that a load may be a step of: all its options but one of intensity. A load of which
+/// not even the dataset is known is a step of none.
+fn steps(run: &Run) -> Vec<Step> {
+    let settings = &run.load.settings;
+    if !settings.contains_key("dataset_name") {
+        return Vec::new();
     }
+    let numbers = INTENSITIES.iter().filter_map(|name| {
+        let value = settings.get(*name)?;
+        let intensity = value.as_f64().or_else(|| value.as_str()?.parse().ok())?;
+        let rest = settings
+            .iter()
+            .filter(|(other, _)| other != name && !INCIDENTAL.contains(&other.as_str()));
+        let rest: Vec<String> = rest
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        Some(Step {
+            sweep: format!("{name} of {}", rest.join(" ")),
+            intensity,
+        })
+    });
+    numbers.collect()
 }
 
 fn finished(report: &Report) -> impl Iterator<Item = &Run> {
@@ -257,7 +300,13 @@ fn histories(report: &Report) -> Vec<serde_json::Value> {
             shift: marked,
         };
         json!({
-            "title": format!("{} · {} · {}", metric.name, found.subject, found.load),
+            "title": format!(
+                "{} · {} · {}{}",
+                metric.name,
+                found.subject,
+                found.load,
+                side(metric.better)
+            ),
             "words": words,
             "svg": history(&course),
         })

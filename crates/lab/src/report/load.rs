@@ -1,10 +1,10 @@
 //! What one load shows: its runs, its requests, its course.
 
-use bench::page::svg::{Canvas, Point, points};
+use bench::page::svg::{Canvas, Curve, Domain, Point, cdf, percentiles, points};
 use bench::record::RequestRecord;
 use serde_json::json;
 
-use super::charts::{Curve, Row, colour, distributions, dots};
+use super::charts::{Row, colour, directed, dots};
 use super::html::subject_place;
 use super::{Report, accelerators};
 use crate::metric::{Metric, written};
@@ -54,23 +54,13 @@ pub(super) fn section(report: &Report, load: &str) -> serde_json::Value {
             .iter()
             .filter_map(|subject| dot_row(report, subject, load, metric))
             .collect();
-        let title = format!("{} ({})", metric.name, metric.unit);
-        (!rows.is_empty()).then(|| dots(&title, &rows))
+        (!rows.is_empty()).then(|| dots(&directed(metric), &rows))
     });
     let dots: Vec<String> = dots.collect();
     let spreads = SPREADS
         .iter()
         .filter_map(|(part, metric, title)| spread(report, load, (*part, metric), title));
-    let spreads: Vec<String> = spreads.collect();
-    let timelines = report.subjects.iter().filter_map(|subject| {
-        let cell = report.cell(subject, load);
-        let one = cell.iter().find(|one| one.records.len() > 1)?;
-        Some(json!({
-            "title": format!("{subject}, run {}", one.run.short_id()),
-            "svg": timeline(&one.records, subject_place(report, subject)),
-        }))
-    });
-    let timelines: Vec<serde_json::Value> = timelines.collect();
+    let spreads: Vec<serde_json::Value> = spreads.collect();
     let rows = report
         .subjects
         .iter()
@@ -79,12 +69,25 @@ pub(super) fn section(report: &Report, load: &str) -> serde_json::Value {
     json!({
         "name": load,
         "cold": rows.iter().any(|row| row["values"].to_string().contains('†')),
+        "subjects": key(report, load),
         "dots": dots,
         "spreads": spreads,
-        "timelines": timelines,
+        "timelines": timelines(report, load),
         "rows": rows,
         "accelerators": accelerators::sentences(report, load),
+        "courses": accelerators::courses(report, load),
     })
+}
+
+/// The subjects that have runs of a load, with their colours.
+fn key(report: &Report, load: &str) -> Vec<serde_json::Value> {
+    let with_runs = report
+        .subjects
+        .iter()
+        .filter(|subject| !report.cell(subject, load).is_empty());
+    with_runs
+        .map(|name| json!({ "name": name, "colour": colour(subject_place(report, name)) }))
+        .collect()
 }
 
 /// A distribution of requests, a curve per subject; cold runs are left out.
@@ -93,28 +96,43 @@ fn spread(
     load: &str,
     (part, metric): (Part, &str),
     title: &str,
-) -> Option<String> {
+) -> Option<serde_json::Value> {
     let curves = report.subjects.iter().filter_map(|subject| {
         let cold = report.values((subject, load), metric).cold;
         let warm = report
             .cell(subject, load)
             .into_iter()
             .skip(usize::from(cold));
-        let values: Vec<f64> = warm
+        let mut values: Vec<f64> = warm
             .flat_map(|one| match part {
                 Part::Request(timed) => times(&one.records, timed),
                 Part::Gap => gaps(&one.records),
             })
             .collect();
-        let subject = subject_place(report, subject);
-        (values.len() > 1).then_some(Curve { subject, values })
+        values.sort_by(f64::total_cmp);
+        let class = colour(subject_place(report, subject));
+        (values.len() > 1).then_some((subject, class, values))
     });
-    let curves: Vec<Curve> = curves.collect();
+    let curves: Vec<(&String, String, Vec<f64>)> = curves.collect();
     let of = match part {
-        Part::Request(_) => "requests",
-        Part::Gap => "gaps",
+        Part::Request(_) => "share of requests %",
+        Part::Gap => "share of gaps %",
     };
-    (!curves.is_empty()).then(|| distributions((of, title), curves))
+    let key = curves.iter().map(|(subject, class, values)| {
+        json!({ "colour": class, "name": subject, "words": percentiles(values) })
+    });
+    let key: Vec<serde_json::Value> = key.collect();
+    let drawn: Vec<Curve<'_>> = curves
+        .iter()
+        .map(|(_, class, sorted)| Curve { class, sorted })
+        .collect();
+    (!curves.is_empty()).then(|| {
+        json!({
+            "title": title,
+            "key": key,
+            "svg": cdf(Canvas::new(480.0, 260.0), ("ms", of), &drawn, None),
+        })
+    })
 }
 
 fn dot_row(report: &Report, subject: &str, load: &str, metric: &Metric) -> Option<Row> {
@@ -137,36 +155,44 @@ fn dot_row(report: &Report, subject: &str, load: &str, metric: &Metric) -> Optio
     })
 }
 
-/// The time to the first token of each request over the time of a run.
-fn timeline(records: &[RequestRecord], subject: usize) -> String {
-    let good: Vec<&RequestRecord> = records.iter().filter(|record| record.succeeded()).collect();
-    let start = good
-        .iter()
-        .map(|record| record.sent.seconds())
-        .fold(f64::INFINITY, f64::min);
-    let end = good
-        .iter()
-        .map(|record| record.finished.seconds())
-        .fold(start, f64::max);
-    let marks: Vec<Point> = good
-        .iter()
-        .filter_map(|record| {
-            let value = time(record, Timed::First)?;
-            Some(Point {
-                moment: record.sent.seconds() - start,
-                value,
-                words: format!("request {}: {value:.1} ms", record.row),
-            })
-        })
-        .collect();
-    let class = colour(subject);
+/// The time to the first token of each request, over the time of one run of each subject. All
+/// panels have the same scales, so that they can be held against each other.
+fn timelines(report: &Report, load: &str) -> Vec<serde_json::Value> {
+    let runs = report.subjects.iter().filter_map(|subject| {
+        let cell = report.cell(subject, load);
+        let one = cell.into_iter().find(|one| one.records.len() > 1)?;
+        Some((subject, one.run.short_id(), first_tokens(&one.records)))
+    });
+    let runs: Vec<(&String, &str, Vec<Point>)> = runs.collect();
+    let all = runs.iter().flat_map(|(_, _, points)| points);
+    let last = all.clone().map(|point| point.moment).fold(0.0, f64::max);
+    let domain = Domain::of(all.map(|point| point.value)).from_zero();
     let titles = ("seconds since the first request", "TTFT ms");
-    points(
-        Canvas::new(480.0, 180.0),
-        (0.0, end - start),
-        titles,
-        (&class, &marks),
-    )
+    let panels = runs.iter().map(|(subject, id, marks)| {
+        let class = colour(subject_place(report, subject));
+        let canvas = Canvas::new(480.0, 190.0);
+        let svg = points(canvas, ((0.0, last), domain), titles, (&class, marks), None);
+        json!({
+            "title": format!("{subject}, run {id}: time to first token"),
+            "svg": svg,
+        })
+    });
+    panels.collect()
+}
+
+fn first_tokens(records: &[RequestRecord]) -> Vec<Point> {
+    let good: Vec<&RequestRecord> = records.iter().filter(|record| record.succeeded()).collect();
+    let starts = good.iter().map(|record| record.sent.seconds());
+    let start = starts.fold(f64::INFINITY, f64::min);
+    let marks = good.iter().filter_map(|record| {
+        let value = time(record, Timed::First)?;
+        Some(Point {
+            moment: record.sent.seconds() - start,
+            value,
+            words: format!("request {}: {value:.1} ms", record.row),
+        })
+    });
+    marks.collect()
 }
 
 fn table_row(report: &Report, subject: &str, load: &str) -> Option<serde_json::Value> {

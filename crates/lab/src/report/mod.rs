@@ -17,6 +17,7 @@ use crate::compare::{Comparison, Manner, compare};
 use crate::finding::Finding;
 use crate::history::History;
 use crate::import;
+use crate::machine::{ACCELERATORS, Moment, moments};
 use crate::metric::Metric;
 use crate::moment;
 use crate::run::{Evidence, Run};
@@ -45,6 +46,8 @@ pub(crate) struct Report {
     pub(crate) findings: Vec<(Finding, Vec<String>)>,
     /// The printed table of each run that has one.
     pub(crate) tables: BTreeMap<String, String>,
+    /// How the GPUs were doing, moment by moment, in each run that watched them.
+    pub(crate) courses: BTreeMap<String, Vec<Moment>>,
     /// Metrics over time, where there is enough of it.
     pub(crate) histories: Vec<(&'static Metric, History)>,
     /// Whether cold first runs count.
@@ -86,8 +89,10 @@ impl Report {
         metrics: &[&'static Metric],
         manner: &Manner,
     ) -> Result<Self, StoreError> {
-        let mut tables = BTreeMap::new();
+        let (mut tables, mut courses) = (BTreeMap::new(), BTreeMap::new());
         for run in &runs {
+            let course = store.text(&run.id, ACCELERATORS);
+            courses.extend(course.map(|table| (run.id.clone(), moments(&table))));
             tables.extend(printed(store, run).map(|table| (run.id.clone(), table)));
         }
         let subjects = names(&runs, |run| &run.subject.name);
@@ -108,6 +113,7 @@ impl Report {
             pairs,
             findings,
             tables,
+            courses,
             histories,
             keep_cold: manner.keep_cold,
         })

@@ -3,14 +3,20 @@
 mod axis;
 mod bars;
 mod cdf;
+mod domain;
+mod limit;
 mod line;
 mod points;
+mod strips;
 
 pub use axis::{Scale, short, x_axis, y_axis};
 pub use bars::{Bar, Stretch, bars};
-pub use cdf::{Curve, cdf};
-pub use line::{Series, lines};
+pub use cdf::{Curve, cdf, percentiles};
+pub use domain::Domain;
+pub use limit::Limit;
+pub use line::{Look, Series, lines};
 pub use points::{Point, points};
+pub use strips::{Strip, strips};
 
 /// The room of a chart and the part of it that shows data.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +25,8 @@ pub struct Canvas {
     height: f64,
 }
 
+/// From this width on a chart is not made narrower on a narrow screen: it is scrolled.
+const WIDE: f64 = 600.0;
 /// Pixels left of the data.
 pub const LEFT: f64 = 64.0;
 const RIGHT: f64 = 14.0;
@@ -42,10 +50,15 @@ impl Canvas {
         self.height - BOTTOM
     }
 
-    /// Wraps what was drawn.
+    /// Wraps what was drawn; a wide chart in a box of its own that scrolls.
     pub fn close(self, label: &str, content: &str) -> String {
+        let (before, after) = if self.width > WIDE {
+            ("<div class=\"scroll\">", "</div>")
+        } else {
+            ("", "")
+        };
         format!(
-            "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{content}</svg>",
+            "{before}<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{content}</svg>{after}",
             self.width,
             self.height,
             escaped(label),

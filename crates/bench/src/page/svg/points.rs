@@ -1,6 +1,7 @@
 //! Single requests over time.
 
-use super::{Canvas, LEFT, Scale, TOP, escaped, x_axis, y_axis};
+use super::limit::level;
+use super::{Canvas, Domain, LEFT, Limit, Scale, TOP, escaped, x_axis, y_axis};
 use crate::put::put;
 
 /// One request.
@@ -13,19 +14,19 @@ pub struct Point {
     pub words: String,
 }
 
-/// A chart of points.
+/// A chart of points. The domain is given, so that charts side by side can share one.
 pub fn points(
     canvas: Canvas,
-    span: (f64, f64),
+    (span, domain): ((f64, f64), Domain),
     (x_title, y_title): (&str, &str),
     (class, points): (&str, &[Point]),
+    limit: Option<&Limit>,
 ) -> String {
-    let highest = points.iter().map(|point| point.value).fold(0.0, f64::max);
     let x = Scale::new(span, (LEFT, canvas.right()));
-    let y = Scale::new((0.0, highest * 1.05), (canvas.bottom(), TOP));
+    let y = domain.scale((canvas.bottom(), TOP));
     // A few points must be seen, a cloud must not be one blot.
     let radius = if points.len() < 200 { 3.5 } else { 2.2 };
-    let mut out = x_axis(canvas, x, x_title) + &y_axis(canvas, y, y_title);
+    let mut out = x_axis(canvas, x, x_title) + &y_axis(canvas, y, &domain.titled(y_title));
     for point in points {
         put(
             &mut out,
@@ -36,6 +37,9 @@ pub fn points(
                 escaped(&point.words),
             ),
         );
+    }
+    if let Some(limit) = limit {
+        out.push_str(&level(canvas, y, limit));
     }
     canvas.close(y_title, &out)
 }

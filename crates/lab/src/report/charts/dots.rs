@@ -2,10 +2,8 @@
 
 use bench::page::svg::{Canvas, Scale, TOP, escaped, x_axis};
 
-use super::{circle, colour, cross, cut, put, room_for, span};
+use super::{Names, circle, colour, cross, in_both_widths, put, span};
 use crate::statistics::mean;
-
-const ROW: f64 = 26.0;
 
 /// One subject.
 pub(in crate::report) struct Row {
@@ -21,22 +19,31 @@ pub(in crate::report) struct Row {
 
 /// The chart.
 pub(in crate::report) fn dots(title: &str, rows: &[Row]) -> String {
-    let canvas = Canvas::new(1000.0, TOP + ROW * rows.len() as f64 + 44.0);
+    in_both_widths(|names| chart(title, rows, names))
+}
+
+fn chart(title: &str, rows: &[Row], names: Names) -> String {
+    let (height, below_name) = match names {
+        Names::Beside => (26.0, 0.0),
+        Names::Above => (40.0, 14.0),
+    };
+    let canvas = Canvas::new(names.width(), TOP + height * rows.len() as f64 + 44.0);
     let all = rows
         .iter()
         .flat_map(|row| row.values.iter().map(|(value, _)| *value));
-    let names = room_for(rows.iter().map(|row| row.name.as_str()));
-    let x = Scale::new(span(all), (names, canvas.right()));
+    let left = names.room_for(rows.iter().map(|row| row.name.as_str()));
+    let x = Scale::new(span(all), (left, canvas.right()));
     let mut out = x_axis(canvas, x, title);
     for (place, row) in rows.iter().enumerate() {
-        let y = TOP + ROW * (place as f64 + 0.5);
+        let middle = TOP + height * (place as f64 + 0.5);
+        let y = middle + below_name / 2.0;
         let class = colour(row.subject);
         put(
             &mut out,
             format_args!(
                 "<text class=\"mark\" x=\"0\" y=\"{:.1}\">{}</text>",
-                y + 4.0,
-                escaped(&cut(&row.name))
+                middle + 4.0 - below_name / 2.0,
+                escaped(&names.cut(&row.name))
             ),
         );
         let counted = row.values.iter().skip(usize::from(row.cold));

@@ -1,23 +1,35 @@
 //! Charts of many runs, as inline SVG in the colours of the page.
 
-mod decades;
-mod distribution;
 mod dots;
 mod history;
 mod intervals;
 mod scatter;
 
-pub(super) use distribution::{Curve, distributions};
 pub(super) use dots::{Row, dots};
 pub(super) use history::{Course, history};
 pub(super) use intervals::{Effect, intervals};
-pub(super) use scatter::{Mark, scatter};
+pub(super) use scatter::{Mark, Step, scatter};
 
 use std::fmt::{Arguments, Write as _};
 
 use bench::page::svg::escaped;
 
 use crate::columns::width;
+use crate::metric::{Better, Metric};
+
+/// A metric with its unit, and the side of an axis on which it is better.
+pub(super) fn directed(metric: &Metric) -> String {
+    let name = if metric.unit.is_empty() {
+        metric.name.to_owned()
+    } else {
+        format!("{} ({})", metric.name, metric.unit)
+    };
+    match metric.better {
+        Better::Higher => format!("{name}, higher is better →"),
+        Better::Lower => format!("← {name}, lower is better"),
+        Better::Neither => name,
+    }
+}
 
 /// Adds to a drawing.
 fn put(out: &mut String, text: Arguments<'_>) {
@@ -25,19 +37,59 @@ fn put(out: &mut String, text: Arguments<'_>) {
         .expect("a string takes all that is written to it");
 }
 
-/// A name as long as there is room for it beside a chart; names differ at their ends more often than
-/// in the middle.
-fn cut(name: &str) -> String {
-    const LONGEST: usize = 58;
-    if width(name) <= LONGEST {
-        return name.to_owned();
+/// Where the names of rows stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// Left of the row.
+    Beside,
+    /// Above it, on a narrow screen.
+    Above,
+}
+
+impl Names {
+    /// Pixels of a chart.
+    fn width(self) -> f64 {
+        match self {
+            Self::Beside => 1000.0,
+            Self::Above => 380.0,
+        }
     }
-    let letters: Vec<char> = name.chars().collect();
-    let start = within(letters.iter(), LONGEST / 2);
-    let end = within(letters.iter().rev(), LONGEST / 2);
-    let tail = &letters[letters.len() - end..];
-    let parts = letters[..start].iter().chain(['…'].iter()).chain(tail);
-    parts.collect()
+
+    /// Pixels that names need left of a chart.
+    fn room_for<'a>(self, names: impl Iterator<Item = &'a str>) -> f64 {
+        if self == Self::Above {
+            return 14.0;
+        }
+        let longest = names.map(|name| width(&self.cut(name))).max().unwrap_or(0);
+        (longest as f64 * 6.6 + 24.0).max(90.0)
+    }
+
+    /// A name as long as there is room for it; names differ at their ends more often than in the
+    /// middle.
+    fn cut(self, name: &str) -> String {
+        let longest = match self {
+            Self::Beside => 58,
+            Self::Above => 60,
+        };
+        if width(name) <= longest {
+            return name.to_owned();
+        }
+        let letters: Vec<char> = name.chars().collect();
+        let start = within(letters.iter(), longest / 2);
+        let end = within(letters.iter().rev(), longest / 2);
+        let tail = &letters[letters.len() - end..];
+        let parts = letters[..start].iter().chain(['…'].iter()).chain(tail);
+        parts.collect()
+    }
+}
+
+/// A chart of rows drawn twice: the page shows the one that its width has room for.
+fn in_both_widths(draw: impl Fn(Names) -> String) -> String {
+    format!(
+        "<div class=\"broad\">{}</div><div class=\"narrow\">{}</div>",
+        draw(Names::Beside),
+        draw(Names::Above)
+    )
 }
 
 /// How many letters have room.
@@ -72,12 +124,6 @@ fn cross(class: &str, (x, y): (f64, f64), words: &str) -> String {
     )
 }
 
-/// Pixels that names need beside a chart.
-fn room_for<'a>(names: impl Iterator<Item = &'a str>) -> f64 {
-    let longest = names.map(|name| width(&cut(name))).max().unwrap_or(0);
-    (longest as f64 * 6.6 + 24.0).max(90.0)
-}
-
 /// The ends of values, a little apart from them; equal ends are moved apart.
 fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -108,6 +154,7 @@ mod tests {
 
     #[test]
     fn long_names_are_cut() {
+        let cut = |name: &str| Names::Beside.cut(name);
         assert_eq!(cut("short 融合"), "short 融合");
         assert_eq!(cut(&"x".repeat(100)).chars().count(), 59);
         assert_eq!(cut(&"融".repeat(100)).chars().count(), 29);
