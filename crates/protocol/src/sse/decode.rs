@@ -180,6 +180,8 @@ impl Decoder {
             self.chunk = Bytes::new();
             return Ok(None);
         };
+        // As long as it would have been refused, had it come in pieces.
+        self.check_length(self.partial.len() + end)?;
         self.after_cr = self.chunk[end] == b'\r';
         let tail = self.chunk.split_to(end);
         self.chunk.advance(1);
@@ -310,6 +312,31 @@ mod tests {
             let mut decoder = Decoder::with_limit(limit);
             decoder.push(Bytes::copy_from_slice(stream));
             assert_eq!(decoder.next_event(), Err(EventTooLong { limit }));
+        }
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_refused_wherever_it_was_cut() {
+        let limit = 16;
+        for stream in [
+            &b"data: aaaaaaaaaaa\n\n"[..],
+            b": aaaaaaaaaaaaaaaa\ndata: b\n\n",
+            b"data: a\n\nevent: aaaaaaaaaaaaa\n",
+        ] {
+            for cut in 1..=stream.len() {
+                let mut decoder = Decoder::with_limit(limit);
+                let refused = stream.chunks(cut).any(|piece| {
+                    decoder.push(Bytes::copy_from_slice(piece));
+                    loop {
+                        match decoder.next_event() {
+                            Ok(Some(_)) => {}
+                            Ok(None) => break false,
+                            Err(_) => break true,
+                        }
+                    }
+                });
+                assert!(refused, "cut after every {cut} bytes");
+            }
         }
     }
 
