@@ -4,11 +4,17 @@
 pub(super) fn as_scopes(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
+    // Where the next tag ends, as bytes from the end; looked for once, however many tags begin before it.
+    let mut end = usize::MAX;
     while let Some(start) = rest.find("{%") {
         let (before, tag) = rest.split_at(start + 2);
         out.push_str(before);
         rest = tag;
-        let inner = tag.split("%}").next().unwrap_or_default();
+        if end > tag.len() {
+            let Some(length) = tag.find("%}") else { break };
+            end = tag.len() - length;
+        }
+        let inner = &tag[..tag.len() - end];
         let name = inner.trim_matches(['-', '+']).trim();
         let scope = match name {
             "generation" => "with",
@@ -44,9 +50,19 @@ mod tests {
             ("{#{%#}{% generation %}", "{#{%#}{% with %}"),
             ("{%}{%", "{%}{%"),
             ("no tags", "no tags"),
+            ("{%{%{% generation %}", "{%{%{% with %}"),
+            ("{% generation", "{% generation"),
         ];
         for (source, expected) in table {
             assert_eq!(as_scopes(source), expected);
+        }
+    }
+
+    #[test]
+    fn tags_without_an_end_are_passed_over_once() {
+        // One by one, to the end each, they would take minutes.
+        for source in ["{%".repeat(500_000), "{%".repeat(500_000) + "%}"] {
+            assert_eq!(as_scopes(&source), source);
         }
     }
 }
