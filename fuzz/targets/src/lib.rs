@@ -10,8 +10,9 @@ use checkpoint::{WeightSource, check_finite, widen};
 use protocol::{json, native, openai, sse};
 use text::{RenderInput, Sandbox, SpecialTokens, Template, Tokenizer};
 
-/// A function that takes any bytes.
-pub type Target = fn(&[u8]);
+/// A function that takes any bytes, and says whether they were accepted. A fuzzer whose mutants are all refused early
+/// finds nothing.
+pub type Target = fn(&[u8]) -> bool;
 
 /// All of them, by the names of their corpora.
 pub const TARGETS: [(&str, Target); 8] = [
@@ -26,21 +27,24 @@ pub const TARGETS: [(&str, Target); 8] = [
 ];
 
 /// A GGUF file: its header, its metadata, and every tensor.
-pub fn gguf(bytes: &[u8]) {
+pub fn gguf(bytes: &[u8]) -> bool {
     let Ok(source) = GgufSource::from_bytes("fuzz", bytes.to_vec()) else {
-        return;
+        return false;
     };
     let metadata = source.metadata();
     let _ = metadata.vocabulary();
     let _ = models::spec_from_gguf(&metadata, &source);
     read_all(&source);
+    true
 }
 
 /// A safetensors file.
-pub fn safetensors(bytes: &[u8]) {
-    if let Ok(source) = SafetensorsSource::from_bytes("fuzz", bytes.to_vec()) {
+pub fn safetensors(bytes: &[u8]) -> bool {
+    let source = SafetensorsSource::from_bytes("fuzz", bytes.to_vec());
+    source.is_ok_and(|source| {
         read_all(&source);
-    }
+        true
+    })
 }
 
 fn read_all(source: &dyn WeightSource) {
@@ -58,14 +62,14 @@ fn read_all(source: &dyn WeightSource) {
 }
 
 /// A config.json.
-pub fn config(bytes: &[u8]) {
-    let _ = models::spec_from_config(bytes);
+pub fn config(bytes: &[u8]) -> bool {
+    models::spec_from_config(bytes).is_ok()
 }
 
 /// A tokenizer.json, and texts for it.
-pub fn tokenizer(bytes: &[u8]) {
+pub fn tokenizer(bytes: &[u8]) -> bool {
     let Ok(tokenizer) = Tokenizer::from_tokenizer_json(bytes) else {
-        return;
+        return false;
     };
     for text in ["", "The fast bird's 12 é🦅ﷺ\n\n  <|end|>x"] {
         let _ = tokenizer.least_tokens(text);
@@ -73,6 +77,7 @@ pub fn tokenizer(bytes: &[u8]) {
             let _ = tokenizer.decode(&ids, true);
         }
     }
+    true
 }
 
 /// Where templates are rendered: libFuzzer watches its own process, the driver starts others.
@@ -84,13 +89,13 @@ pub fn render_in(sandbox: Arc<Sandbox>) {
 }
 
 /// A chat template, and conversations for it.
-pub fn template(bytes: &[u8]) {
+pub fn template(bytes: &[u8]) -> bool {
     let (source, special) = (String::from_utf8_lossy(bytes), SpecialTokens::default());
     let template = match SANDBOX.get() {
         Some(sandbox) => Template::compile_in(sandbox, &source, &special),
         None => Template::compile(&source, &special),
     };
-    let Ok(template) = template else { return };
+    let Ok(template) = template else { return false };
     let messages = serde_json::json!([
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "What's the time in São Paulo?"},
@@ -111,22 +116,26 @@ pub fn template(bytes: &[u8]) {
             ..RenderInput::new(&messages)
         });
     }
+    true
 }
 
 /// The body of a request, of each kind there is.
-pub fn request(bytes: &[u8]) {
-    let _ = json::read::<openai::ChatRequest>(bytes);
-    let _ = json::read::<openai::CompletionRequest>(bytes);
-    let _ = json::read::<native::GenerateRequest>(bytes);
-    let _ = json::read::<native::TokenizeRequest>(bytes);
-    let _ = json::read::<native::DetokenizeRequest>(bytes);
-    let _ = json::read::<native::AbortRequest>(bytes);
-    let _ = json::read::<native::ParseFunctionCallRequest>(bytes);
-    let _ = json::read::<native::SeparateReasoningRequest>(bytes);
+pub fn request(bytes: &[u8]) -> bool {
+    [
+        json::read::<openai::ChatRequest>(bytes).is_ok(),
+        json::read::<openai::CompletionRequest>(bytes).is_ok(),
+        json::read::<native::GenerateRequest>(bytes).is_ok(),
+        json::read::<native::TokenizeRequest>(bytes).is_ok(),
+        json::read::<native::DetokenizeRequest>(bytes).is_ok(),
+        json::read::<native::AbortRequest>(bytes).is_ok(),
+        json::read::<native::ParseFunctionCallRequest>(bytes).is_ok(),
+        json::read::<native::SeparateReasoningRequest>(bytes).is_ok(),
+    ]
+    .contains(&true)
 }
 
 /// Server-sent events, cut after every so many bytes; they do not depend on where they are cut.
-pub fn sse(bytes: &[u8]) {
+pub fn sse(bytes: &[u8]) -> bool {
     let events = |cut: usize| {
         let mut decoder = sse::Decoder::with_limit(1 << 16);
         let mut events = Vec::new();
@@ -142,13 +151,16 @@ pub fn sse(bytes: &[u8]) {
         }
         events
     };
-    assert_eq!(events(bytes.len().max(1)), events(1));
+    let whole = events(bytes.len().max(1));
+    assert_eq!(whole, events(1));
+    !whole.is_empty()
 }
 
 /// An answer of a server to the load generator; it does not depend on where it is cut either.
-pub fn http(bytes: &[u8]) {
+pub fn http(bytes: &[u8]) -> bool {
     let whole = bench::client::read_answer(bytes.chunks(bytes.len().max(1)));
     // A long head is read from its start at every piece.
     let cut = if bytes.len() < 4096 { 1 } else { 1021 };
     assert_eq!(whole, bench::client::read_answer(bytes.chunks(cut)));
+    whole.is_some()
 }

@@ -3,7 +3,7 @@
 
 mod mutate;
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Mutex;
@@ -19,14 +19,17 @@ use text::{Sandbox, SandboxLimits};
 const MEMORY: u64 = 512 << 20;
 /// What the threads of the server have.
 const STACK: usize = 2 << 20;
-/// A mutant that takes longer is a finding.
+/// A mutant that takes a processor for longer is a finding.
 const LONGEST: Duration = Duration::from_secs(5);
+/// So is one that does not end at all; on a busy machine others come first.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// After so many findings a target is left alone.
 const ENOUGH: usize = 5;
 /// The word upon which this program is a process that renders templates.
 const RENDER: &str = "--render-chat-templates";
 
-const USAGE: &str = "usage: fuzz-targets [TARGET...] [--seconds N | --mutants N] [--seed N] [--processes N]
+const USAGE: &str =
+    "usage: fuzz-targets [TARGET...] [--seconds N | --mutants N] [--seed N] [--processes N]
        fuzz-targets TARGET --only NUMBER [--seed N]";
 
 fn main() -> ExitCode {
@@ -95,16 +98,28 @@ impl Plan {
             let bytes = mutate::mutant(&corpus(name)?, self.seed, number);
             println!("{}", String::from_utf8_lossy(&bytes));
             start_sandbox();
-            target(&bytes);
+            println!(
+                "{}",
+                if target(&bytes) {
+                    "accepted"
+                } else {
+                    "refused"
+                }
+            );
             return Ok(());
         }
         let (next, findings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
             for _ in 0..self.processes {
                 scope.spawn(|| {
-                    while let Some((name, _)) = self.targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    while let Some((name, _)) =
+                        self.targets.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
                         let found = self.watch(name);
-                        findings.lock().expect("no thread panics with it").extend(found);
+                        findings
+                            .lock()
+                            .expect("no thread panics with it")
+                            .extend(found);
                     }
                 });
             }
@@ -120,21 +135,28 @@ impl Plan {
     fn watch(&self, name: &str) -> Vec<String> {
         let began = Instant::now();
         let (mut findings, mut next, mut slowest) = (Vec::new(), 0, Duration::ZERO);
+        let mut accepted = 0;
         while findings.len() < ENOUGH {
             let seconds = match self.seconds {
                 0 => u64::MAX,
                 seconds => seconds.saturating_sub(began.elapsed().as_secs()),
             };
-            let last = if self.mutants == 0 { u64::MAX } else { self.mutants };
+            let last = if self.mutants == 0 {
+                u64::MAX
+            } else {
+                self.mutants
+            };
             if seconds == 0 || next >= last {
                 break;
             }
-            let ended = Process::start(name, self.seed, next..last, seconds).and_then(Process::watch);
+            let ended =
+                Process::start(name, self.seed, next..last, seconds).and_then(Process::watch);
             let ended = match ended {
                 Ok(ended) => ended,
                 Err(error) => return vec![format!("{name}: {error}")],
             };
             slowest = slowest.max(ended.slowest);
+            accepted += ended.accepted;
             let Some((number, why)) = ended.finding else {
                 next = ended.next;
                 break;
@@ -144,11 +166,16 @@ impl Plan {
             next = number + 1;
         }
         println!(
-            "{name}: {next} mutants in {:.1} s, the slowest {:.2} s, {} findings",
+            "{name}: {next} mutants, {accepted} accepted, in {:.1} s, the slowest {:.2} s, {} findings",
             began.elapsed().as_secs_f64(),
             slowest.as_secs_f64(),
             findings.len()
         );
+        if accepted == 0 && findings.is_empty() {
+            findings.push(format!(
+                "{name}: no mutant was accepted, so nothing was tried"
+            ));
+        }
         findings
     }
 
@@ -177,11 +204,20 @@ struct Process {
 struct Ended {
     finding: Option<(u64, String)>,
     next: u64,
+    accepted: u64,
     slowest: Duration,
 }
 
+/// Told with the number of a mutant: the one before it was accepted.
+const ACCEPTED: u64 = 1 << 63;
+
 impl Process {
-    fn start(name: &str, seed: u64, numbers: std::ops::Range<u64>, seconds: u64) -> io::Result<Self> {
+    fn start(
+        name: &str,
+        seed: u64,
+        numbers: std::ops::Range<u64>,
+        seconds: u64,
+    ) -> io::Result<Self> {
         let numbers = [seed, numbers.start, numbers.end, seconds].map(|number| number.to_string());
         let child = Command::new(std::env::current_exe()?)
             .args(["--mutants-of", name])
@@ -211,13 +247,24 @@ impl Process {
             String::from_utf8_lossy(&said).into_owned()
         });
         let (mut current, mut slowest, mut began) = (None, Duration::ZERO, Instant::now());
+        let (mut used, mut accepted) = (Duration::ZERO, 0);
         let stalled = loop {
             match numbers.recv_timeout(LONGEST) {
-                Ok(number) => {
+                Ok(told) => {
                     slowest = slowest.max(began.elapsed());
-                    (current, began) = (Some(number), Instant::now());
+                    accepted += told / ACCEPTED;
+                    (current, began) = (Some(told % ACCEPTED), Instant::now());
+                    used = Duration::ZERO;
                 }
-                Err(RecvTimeoutError::Timeout) => break true,
+                Err(RecvTimeoutError::Timeout) => {
+                    let now = processor_time(self.child.id());
+                    if used == Duration::ZERO {
+                        used = now;
+                    }
+                    if now - used >= LONGEST || began.elapsed() >= PATIENCE {
+                        break true;
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => break false,
             }
         };
@@ -236,6 +283,7 @@ impl Process {
         Ok(Ended {
             finding,
             next: number,
+            accepted,
             slowest,
         })
     }
@@ -258,21 +306,44 @@ fn mutants_of(words: &[String]) -> Result<(), String> {
     limit_memory().map_err(|error| format!("memory cannot be limited: {error}"))?;
     let end = Instant::now().checked_add(Duration::from_secs(*seconds));
     let run = move || {
-        let mut out = io::stdout();
-        let mut tell = |number: u64| out.write_all(&number.to_le_bytes()).and_then(|()| out.flush());
+        let (mut out, mut before) = (io::stdout(), 0);
         for number in first..last {
             if end.is_some_and(|end| Instant::now() >= end) {
-                return tell(number);
+                return tell(&mut out, number | before);
             }
-            tell(number)?;
-            target(&mutate::mutant(&corpus, seed, number));
+            tell(&mut out, number | before)?;
+            let accepted = target(&mutate::mutant(&corpus, seed, number));
+            before = if accepted { ACCEPTED } else { 0 };
         }
-        tell(last)
+        tell(&mut out, last | before)
     };
     let thread = std::thread::Builder::new().stack_size(STACK).spawn(run);
     let done = thread.map_err(|error| error.to_string())?.join();
     done.map_err(|_| "a target panicked".to_owned())?
         .map_err(|error| error.to_string())
+}
+
+fn tell(out: &mut impl io::Write, number: u64) -> io::Result<()> {
+    out.write_all(&number.to_le_bytes())?;
+    out.flush()
+}
+
+/// What a process and those that it has waited for took of a processor.
+fn processor_time(process: u32) -> Duration {
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace();
+    // Its own and its children's, in user mode and in the system.
+    let ticks: u32 = fields
+        .skip(11)
+        .take(4)
+        .filter_map(|ticks| ticks.parse::<u32>().ok())
+        .sum();
+    TICK * ticks
 }
 
 fn start_sandbox() {
@@ -310,7 +381,11 @@ fn corpus(name: &str) -> Result<Vec<Vec<u8>>, String> {
     let folder = root().join("corpus").join(name);
     let blame = |error: io::Error| format!("{}: {error}", folder.display());
     let entries: io::Result<Vec<_>> = std::fs::read_dir(&folder).map_err(blame)?.collect();
-    let mut paths: Vec<PathBuf> = entries.map_err(blame)?.iter().map(|entry| entry.path()).collect();
+    let mut paths: Vec<PathBuf> = entries
+        .map_err(blame)?
+        .iter()
+        .map(|entry| entry.path())
+        .collect();
     paths.sort();
     let files: io::Result<Vec<_>> = paths.iter().map(std::fs::read).collect();
     match files.map_err(blame)? {
