@@ -62,6 +62,22 @@ fn tokenizer_files_nested_deep_are_refused_or_read() {
 }
 
 #[test]
+fn pieces_too_long_to_be_dropped_are_refused() {
+    on_a_small_stack(|| {
+        let load = |length: usize| {
+            let vocabulary = json!([["a", 0.0], ["b".repeat(length), -1.0]]);
+            let file = json!({"model": {"type": "Unigram", "unk_id": 0, "vocab": vocabulary}});
+            Tokenizer::from_tokenizer_json(file.to_string().as_bytes())
+        };
+        drop(load(2048).unwrap());
+        assert_eq!(
+            load(2 * DEEP).unwrap_err().to_string(),
+            "tokenizer.json is malformed: a piece has 200000 bytes, the limit is 2048"
+        );
+    });
+}
+
+#[test]
 fn patterns_of_tokenizer_files_nested_deep_are_refused_or_used() {
     on_a_small_stack(|| {
         for depth in [100, 1_000, 4_000, DEEP] {

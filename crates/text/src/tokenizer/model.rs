@@ -149,11 +149,22 @@ pub(super) fn from_section(
     }
 }
 
+/// The library keeps a node for each byte of a piece inside the one before it, and drops them by recursion. In real
+/// files the longest have some hundred bytes.
+const LONGEST_PIECE: usize = 2048;
+
 fn unigram(
     pieces: Vec<(String, f64)>,
     unk_id: Option<usize>,
     byte_fallback: bool,
 ) -> Result<(ModelWrapper, Vec<(String, u32)>), TokenizerError> {
+    if let Some((piece, _)) = pieces.iter().find(|(piece, _)| piece.len() > LONGEST_PIECE) {
+        let length = piece.len();
+        return Err(TokenizerError::Malformed {
+            file: "tokenizer.json",
+            reason: format!("a piece has {length} bytes, the limit is {LONGEST_PIECE}"),
+        });
+    }
     if let Some((piece, score)) = pieces.iter().find(|(_, score)| !score.is_finite()) {
         return Err(TokenizerError::Malformed {
             file: "tokenizer.json",
