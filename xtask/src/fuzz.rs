@@ -30,7 +30,7 @@ fn command(words: &[String]) -> anyhow::Result<Command> {
     let mut command = Command::new("cargo");
     let Some(rest) = without(words, "--coverage") else {
         // Of a workspace of its own; what the main one has built already is not built again.
-        command.args(["run", "--locked", "--quiet", "--manifest-path"]);
+        command.args(["run", "--quiet", "--manifest-path"]);
         command.args(["fuzz/Cargo.toml", "--package", "fuzz-targets"]);
         command.args(["--target-dir", "target", "--"]).args(words);
         return Ok(command);

@@ -273,7 +273,9 @@ impl Process {
         }
         let status = self.child.wait()?;
         let said = said.join().unwrap_or_default();
-        let said = said.lines().take(3).collect::<Vec<_>>().join(" ");
+        // What was caught comes before what was not.
+        let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+        let said = lines[lines.len().saturating_sub(3)..].join(" ");
         let number = current.unwrap_or_default();
         let finding = match (stalled, status.success()) {
             (true, _) => Some((number, format!("takes longer than {} s", LONGEST.as_secs()))),
