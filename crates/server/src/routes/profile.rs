@@ -1,3 +1,5 @@
+use std::io;
+
 use axum::extract::State;
 use engine::RequestError;
 use protocol::native::StartProfileRequest;
@@ -31,22 +33,29 @@ pub(crate) async fn start_profile(
     let steps = request.num_steps.map(|steps| steps.0);
     let recording = state.engine.start_profile(steps)?;
     let prefix = request.profile_prefix;
-    let create = move || folder.create(&way, prefix.as_deref());
-    let created = tokio::task::spawn_blocking(create).await;
-    let file = match created
-        .map_err(std::io::Error::other)
-        .and_then(|created| created)
-    {
-        Ok(file) => file,
-        Err(error) => {
-            state.engine.stop_profile()?;
-            return Err(
-                ApiError::Invalid(format!("no profile can be written there: {error}")).into(),
-            );
+    let begin = async move {
+        let create = move || folder.create(&way, prefix.as_deref());
+        let created = tokio::task::spawn_blocking(create).await;
+        match created
+            .map_err(io::Error::other)
+            .and_then(|created| created)
+        {
+            Ok(file) => {
+                state.profiles.keep(recording, file);
+                Ok("Start profiling.\n")
+            }
+            Err(error) => {
+                state.engine.stop_profile()?;
+                // Another may begin when this one's trace was handed over.
+                let _ = recording.trace().await;
+                let message = format!("no profile can be written there: {error}");
+                Err(ApiError::Invalid(message))
+            }
         }
     };
-    state.profiles.keep(recording, file);
-    Ok("Start profiling.\n")
+    // A client that leaves meanwhile leaves no recording that nothing writes.
+    let begun = tokio::spawn(begin).await;
+    Ok(begun.map_err(|error| ApiError::Failed(error.to_string()))??)
 }
 
 /// `/stop_profile`
