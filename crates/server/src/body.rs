@@ -72,7 +72,7 @@ async fn collect(
         let part = match next.await {
             Ok(Some(Ok(part))) => part,
             Ok(Some(Err(error))) => return Err(ApiError::Interrupted(error.to_string())),
-            Ok(None) => return Ok(Bytes::from(body)),
+            Ok(None) => return Ok(whole(body, share.clone())),
             Err(_) => {
                 return Err(ApiError::TooSlow {
                     received: body.len(),
@@ -90,6 +90,25 @@ async fn collect(
     }
 }
 
+/// A body that has its share for as long as it is read, even when nobody waits for that any more.
+fn whole(text: Vec<u8>, share: Share) -> Bytes {
+    Bytes::from_owner(Held {
+        text,
+        _share: share,
+    })
+}
+
+struct Held {
+    text: Vec<u8>,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
 async fn throw_away(mut parts: BodyDataStream) {
     let all = async {
         let mut left = LINGER_BYTES;
@@ -102,4 +121,25 @@ async fn throw_away(mut parts: BodyDataStream) {
     };
     // A client that sends for longer learns nothing; its connection is closed.
     let _ = timeout(LINGER_TIME, all).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::budget::Budget;
+
+    #[test]
+    fn a_body_keeps_its_share_when_its_request_is_gone() {
+        let budget = Arc::new(Budget::new(1000));
+        let (one, other) = (Share::new(&budget), Share::new(&budget));
+        assert!(one.grow(200) && !other.grow(200));
+        let body = whole(vec![0; 200], one);
+        let part = body.slice(..1);
+        drop(body);
+        assert!(!other.grow(200));
+        drop(part);
+        assert!(other.grow(200));
+    }
 }

@@ -74,7 +74,7 @@ struct Held {
 }
 
 impl Share {
-    fn new(budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
         Self(Arc::new(Held {
             budget: Arc::clone(budget),
             bytes: Mutex::new(0),

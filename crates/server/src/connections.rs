@@ -180,7 +180,8 @@ fn http1(limits: Limits) -> http1::Builder {
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_time)
-        .max_header_size(MAX_HEAD);
+        .max_header_size(MAX_HEAD)
+        .max_buf_size(2 * MAX_HEAD);
     builder
 }
 

@@ -72,18 +72,20 @@ async fn a_body_that_trickles_is_given_up() {
 async fn bodies_in_flight_have_a_budget_that_small_ones_need_not_share_with_large_ones() {
     let setup = Setup::with(|setup| setup.server.limits.body_bytes = 1 << 20);
     let server = setup.start().await;
-    let mut slow = announce(&server, 700 << 10).await;
-    slow.write_all(" ".repeat(690 << 10).as_bytes())
-        .await
-        .unwrap();
     let spaces = " ".repeat(300 << 10);
     let large = format!("{spaces}{}", json!({"text": "say:ok\n"}));
     let client = server.client();
-    let refused = loop {
+    let (slow, refused) = loop {
+        let mut slow = announce(&server, 700 << 10).await;
+        let beginning = " ".repeat(690 << 10);
+        slow.write_all(beginning.as_bytes()).await.unwrap();
+        // The server reads that meanwhile.
+        for _ in 0..50 {
+            assert_eq!(client.get("/ping").await.status, 200);
+        }
         let answer = client.post_text("/generate", &large).await;
-        // Until the slow one has arrived.
         if answer.status != 200 {
-            break answer;
+            break (slow, answer);
         }
     };
     assert_eq!(refused.status, 503);
