@@ -1,6 +1,6 @@
 """Puts more on a server than it can bear and sees whether its other clients notice.
 
-    python3 overload.py PEREGRINE MODEL [--seconds 20] [--streams 4] [FLAG-OF-THE-SERVER…]
+    python3 overload.py PEREGRINE MODEL [--seconds 20] [--streams 4] [--attacks bodies messages probes texts] [FLAG-OF-THE-SERVER…]
 
 Starts `PEREGRINE serve MODEL` with a key, takes the rate of some streams alone, then beside
 
@@ -9,7 +9,7 @@ Starts `PEREGRINE serve MODEL` with a key, takes the rate of some streams alone,
     64 clients without a key that ask for health,
     5 clients that have 20 MB made into tokens and hang up,
 
-each in a process of its own that yields to the server. Ends with 1 unless the streams keep 90 % of their rate, `/ping` answers within
+each in a process of its own that yields to the server: a machine with fewer cores than both use says nothing. Ends with 1 unless the streams keep 90 % of their rate, `/ping` answers within
 100 ms, and memory is back within 256 MB half a minute after. Only Python's standard library is needed. The model must have a tokenizer
 and a chat template.
 """
@@ -95,7 +95,7 @@ def tokenize(port):
     again(work)
 
 
-ATTACKS = [(slow_body, 40), (empty_messages, 6), (probe, 64), (tokenize, 5)]
+ATTACKS = {"bodies": (slow_body, 40), "messages": (empty_messages, 6), "probes": (probe, 64), "texts": (tokenize, 5)}
 
 
 class Streams:
@@ -175,12 +175,13 @@ def wait_until_ready(process, port):
     sys.exit(f"the server ended with {process.returncode}")
 
 
-def measure(process, port, streams, seconds):
+def measure(process, port, streams, seconds, attacks):
     running = Streams(port, streams)
     running.rate(2)
     alone = running.rate(seconds)
     before = resident(process)
-    attackers = [multiprocessing.Process(target=attack, args=(port,), daemon=True) for attack, count in ATTACKS for _ in range(count)]
+    works = [work for name in attacks for work in [ATTACKS[name][0]] * ATTACKS[name][1]]
+    attackers = [multiprocessing.Process(target=work, args=(port,), daemon=True) for work in works]
     for attacker in attackers:
         attacker.start()
     time.sleep(2)
@@ -218,13 +219,14 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--streams", type=int, default=4)
+    parser.add_argument("--attacks", nargs="+", choices=ATTACKS, default=list(ATTACKS))
     options, flags = parser.parse_known_args()
     port = free_port()
     command = [options.program, "serve", options.model, "--port", str(port), "--api-key", KEY, "--log-level", "warning", *flags]
     process = subprocess.Popen(command)
     try:
         wait_until_ready(process, port)
-        wrong = measure(process, port, options.streams, options.seconds)
+        wrong = measure(process, port, options.streams, options.seconds, options.attacks)
     finally:
         process.terminate()
         process.wait()
