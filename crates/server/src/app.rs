@@ -10,7 +10,7 @@ use http::{StatusCode, Uri};
 use serde_json::json;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::auth::Doors;
+use crate::auth::AccessRules;
 use crate::budget::Budget;
 use crate::config::OpenApi;
 use crate::error::{ApiError, NativeError};
@@ -32,7 +32,7 @@ pub(crate) fn app(state: Shared, on_loopback: bool) -> Router {
         app = app.route("/openapi.json", get(async move || document.clone()));
         paths.insert("/openapi.json");
     }
-    let doors = Arc::new(Doors::new(config.keys.clone(), &routes));
+    let rules = Arc::new(AccessRules::new(config.keys.clone(), &routes));
     let names = Arc::new(Names::new(&config.allowed, on_loopback));
     let budget = Arc::new(Budget::new(config.limits.body_bytes));
     for route in routes {
@@ -48,7 +48,7 @@ pub(crate) fn app(state: Shared, on_loopback: bool) -> Router {
             broken(&*panic)
         }))
         .layer(middleware::from_fn_with_state(budget, budget::share))
-        .layer(middleware::from_fn_with_state(doors, auth::check))
+        .layer(middleware::from_fn_with_state(rules, auth::check))
         .layer(names.cors())
         .layer(middleware::from_fn_with_state(names, names::check))
         .layer(middleware::from_fn(access_log::log))

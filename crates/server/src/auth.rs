@@ -66,12 +66,12 @@ impl Keys {
 
 /// The keys and what they open.
 #[derive(Debug)]
-pub(crate) struct Doors {
+pub(crate) struct AccessRules {
     keys: Keys,
     access: HashMap<&'static str, Access>,
 }
 
-impl Doors {
+impl AccessRules {
     pub(crate) fn new(keys: Keys, routes: &[Route]) -> Self {
         let access = routes.iter().map(|route| (route.path, route.access));
         Self {
@@ -95,11 +95,11 @@ impl Doors {
 
 /// Lets requests pass that bring the key, and those that need none.
 pub(crate) async fn check(
-    State(doors): State<Arc<Doors>>,
+    State(rules): State<Arc<AccessRules>>,
     request: Request,
     next: Next,
 ) -> Response {
-    if doors.allow(&request) {
+    if rules.allow(&request) {
         return next.run(request).await;
     }
     (

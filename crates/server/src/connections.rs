@@ -147,7 +147,7 @@ impl Connection {
         let service = self.app.map_request(move |request| named(request, address));
         let service = TowerToHyperService::new(service);
         let served = if is_http2 {
-            let io = TokioIo::new(Guarded::new(stream));
+            let io = TokioIo::new(Guarded::new(stream, address));
             self.watcher
                 .watch(http2(limits).serve_connection(io, service))
                 .await

@@ -4,6 +4,7 @@
 //! a few bytes for the client; so they are counted here, where the bytes come in.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -19,7 +20,7 @@ const PER_SECOND: f64 = 100.0;
 /// Bytes of ours that a client may acknowledge with one WINDOW_UPDATE; clients send up to two for an event of a stream.
 const BYTES_PER_UPDATE: f64 = 64.0;
 /// Parts of a body that are smaller than this cost more to take than they carry.
-const CRUMB: u32 = 16;
+const SMALL_DATA: u32 = 16;
 
 const HEAD: usize = 9;
 const DATA: u8 = 0;
@@ -30,15 +31,17 @@ const END_STREAM: u8 = 1;
 /// A stream of bytes whose frames are counted as they are read.
 pub(super) struct Guarded<S> {
     inner: S,
+    client: SocketAddr,
     frames: Frames,
     allowance: Allowance,
 }
 
 impl<S> Guarded<S> {
     /// The connection is at its very beginning.
-    pub(super) fn new(inner: S) -> Self {
+    pub(super) fn new(inner: S, client: SocketAddr) -> Self {
         Self {
             inner,
+            client,
             frames: Frames {
                 skip: PREFACE.len(),
                 head: [0; HEAD],
@@ -63,9 +66,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
             let allowance = &mut this.allowance;
             let allowed = |frame: &Frame| allowance.takes(frame, now);
             if !this.frames.all(&buffer.filled()[before..], allowed) {
-                let message =
-                    "the client floods the connection with HTTP/2 frames that ask for nothing";
-                return Poll::Ready(Err(io::Error::other(message)));
+                tracing::warn!(
+                    "{} floods its HTTP/2 connection, which is closed",
+                    this.client
+                );
+                return Poll::Ready(Err(io::Error::other("a flood of HTTP/2 frames")));
             }
         }
         read
@@ -178,7 +183,7 @@ impl Allowance {
     fn takes(&mut self, frame: &Frame, now: Instant) -> bool {
         match frame.kind {
             HEADERS => true,
-            DATA if frame.length >= CRUMB || frame.flags & END_STREAM != 0 => true,
+            DATA if frame.length >= SMALL_DATA || frame.flags & END_STREAM != 0 => true,
             WINDOW_UPDATE => {
                 self.updates -= 1.0;
                 self.updates >= 0.0
@@ -211,8 +216,9 @@ mod tests {
         for (kind, flags, length) in [(4, 0, 0), (1, 5, 30), (0, 1, 200), (6, 0, 8)] {
             bytes.extend(frame(kind, flags, length));
         }
+        let client = SocketAddr::from(([127, 0, 0, 1], 1));
         for size in 1..bytes.len() {
-            let mut frames = Guarded::new(()).frames;
+            let mut frames = Guarded::new((), client).frames;
             let mut found = Vec::new();
             for part in bytes.chunks(size) {
                 assert!(frames.all(part, |frame| {
@@ -283,13 +289,13 @@ mod tests {
             .take_while(|_| allowance.takes(&update, now))
             .count();
         assert_eq!(taken, 2000);
-        let crumb = Frame {
+        let small = Frame {
             length: 1,
             kind: DATA,
             flags: 0,
         };
         let taken = (0..5000)
-            .take_while(|_| allowance.takes(&crumb, now))
+            .take_while(|_| allowance.takes(&small, now))
             .count();
         assert_eq!(taken, 1000);
     }

@@ -171,6 +171,35 @@ async fn http2_connections_that_flood_are_closed_and_no_other() {
     server.stop().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_are_taken_back_at_once_close_their_connection() {
+    let server = Setup::default().start().await;
+    let connection = TcpStream::connect(server.address).await.unwrap();
+    let (mut answers, mut words) = connection.into_split();
+    let closed = tokio::spawn(async move {
+        let mut heard = [0; 4096];
+        while matches!(answers.read(&mut heard).await, Ok(1..)) {}
+    });
+    words.write_all(PREFACE.as_bytes()).await.unwrap();
+    // GET http://localhost/ in HPACK.
+    let head = [&[0x82, 0x86, 0x84, 0x41, 9], &b"localhost"[..]].concat();
+    let sending = async {
+        for stream in (1_u32..).step_by(2) {
+            let id = stream.to_be_bytes();
+            let asked = [&[0, 0, head.len() as u8, 1, 5], &id[..], &head].concat();
+            let taken_back = [&[0, 0, 4, 3, 0], &id[..], &[0, 0, 0, 8]].concat();
+            let both = [asked, taken_back].concat();
+            if words.write_all(&both).await.is_err() || closed.is_finished() {
+                return;
+            }
+        }
+    };
+    let sent = tokio::time::timeout(LONG, sending).await;
+    sent.expect("they are taken without end");
+    assert_eq!(server.client().get("/ping").await.status, 200);
+    server.stop().await.unwrap();
+}
+
 /// The status of what comes back for these words.
 async fn status_of(connection: &mut TcpStream, words: &str) -> u16 {
     // A refused head may be answered before it was read.
