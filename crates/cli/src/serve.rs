@@ -1,10 +1,14 @@
 //! `peregrine serve`: a model behind HTTP.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use anyhow::Context as _;
 use flags::{Parsed, Positional, Takes, Value};
 use hub::LocalModel;
 use serde_json::{Map, json};
 use server::{NativeStream, RequestLog, ServerConfig, Stopped, TextPipeline, Warmup};
+use tokio::runtime::Runtime;
 
 use crate::args::{self, Notice, ServerArgs, ServerCommand};
 use crate::device;
@@ -32,6 +36,10 @@ pub(crate) const COMMAND: ServerCommand = ServerCommand {
     own: &[],
 };
 
+/// The name of threads for long requests.
+const ASIDE: &str = "aside";
+/// How nice they are: a core that the engine wants too is theirs for a tenth of the time.
+const YIELD: i32 = 10;
 /// Values that are nobody's business.
 const SECRETS: &[&str] = &["api-key", "admin-api-key", "ssl-keyfile-password"];
 
@@ -84,12 +92,7 @@ fn serve(config: ServerConfig, started: Started, parsers: &Parsers) -> anyhow::R
         reasoning: parsers.reasoning,
         tools: parsers.tools,
     });
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        // Long prompts are parsed and encoded here; more threads than cores would only take turns with the engine.
-        .max_blocking_threads(cores)
-        .build()?;
+    let runtime = runtime()?;
     let stopped = runtime.block_on(server::run(config, started.engine, text));
     // Nothing is served any more; what is left takes a moment, unless a driver hangs.
     end_if_held_up();
@@ -97,6 +100,31 @@ fn serve(config: ServerConfig, started: Started, parsers: &Parsers) -> anyhow::R
         Stopped::Drained => started.thread.stop().context("the engine broke"),
         Stopped::AtOnce => Ok(()),
     }
+}
+
+/// Threads that serve connections, and others aside that parse and encode long requests: one per core, as more would only
+/// take turns, and these yield to the engine.
+fn runtime() -> std::io::Result<Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let is_built = Arc::new(AtomicBool::new(false));
+    let names = Arc::clone(&is_built);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(cores)
+        // All threads that serve connections are named while the runtime is built.
+        .thread_name_fn(move || {
+            let is_aside = names.load(Ordering::Acquire);
+            (if is_aside { ASIDE } else { "connections" }).to_owned()
+        })
+        .on_thread_start(|| {
+            if std::thread::current().name() == Some(ASIDE) {
+                // On Linux this is about the thread alone; one that may not yield works all the same.
+                let _ = rustix::process::nice(YIELD);
+            }
+        })
+        .build()?;
+    is_built.store(true, Ordering::Release);
+    Ok(runtime)
 }
 
 /// What would be served, and how.

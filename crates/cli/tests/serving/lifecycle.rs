@@ -56,6 +56,26 @@ fn many_large_requests_do_not_crowd_out_the_engine() {
 }
 
 #[test]
+fn work_on_long_requests_yields_to_the_engine() {
+    let server = Server::tiny(&[]);
+    let body = json!({"input_ids": vec![1; 300_000]});
+    assert_eq!(server.ask("POST", "/generate", &body).0, 400);
+    let threads = server.threads();
+    let own = threads
+        .iter()
+        .find(|(name, _)| name == "peregrine")
+        .unwrap()
+        .1;
+    let (aside, others): (Vec<_>, Vec<_>) = threads.iter().partition(|(name, _)| name == "aside");
+    assert!(!aside.is_empty() && !others.is_empty(), "{threads:?}");
+    assert!(
+        aside.iter().all(|(_, nice)| *nice == (own + 10).min(19)),
+        "{threads:?}"
+    );
+    assert!(others.iter().all(|(_, nice)| *nice == own), "{threads:?}");
+}
+
+#[test]
 fn a_second_stop_signal_does_not_wait() {
     for signal in [Signal::Terminate, Signal::Interrupt] {
         let mut server = Server::tiny(&[]);

@@ -202,6 +202,20 @@ impl Server {
         self.words(file, key)[0].parse().unwrap()
     }
 
+    /// Its threads by name, and how nice each is.
+    pub(crate) fn threads(&self) -> Vec<(String, i32)> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        // One that has ended meanwhile has no file.
+        let stats = tasks
+            .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
+        let parse = |stat: String| {
+            let (start, rest) = stat.rsplit_once(") ").unwrap();
+            let name = start.split_once('(').unwrap().1.to_owned();
+            (name, rest.split(' ').nth(16).unwrap().parse().unwrap())
+        };
+        stats.map(parse).collect()
+    }
+
     /// How much of something it may have, and how much it could allow itself.
     pub(crate) fn limits(&self, key: &str) -> [u64; 2] {
         let words = self.words("limits", key);
