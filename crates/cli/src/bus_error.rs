@@ -1,8 +1,15 @@
 //! Model files are mapped; where one becomes shorter or its disk fails, the system ends the process without a word.
 #![expect(unsafe_code, reason = "signal handlers have no safe wrapper here")]
 
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// What goes before the message: the model that is mapped.
+static MODEL: OnceLock<Vec<u8>> = OnceLock::new();
+
 /// Written as it is: a handler may not format.
-const MESSAGE: &[u8] = b"error: a mapped model file could not be read: it became shorter, or its disk failed (SIGBUS); \
+const MESSAGE: &[u8] =
+    b"a mapped model file could not be read: it became shorter, or its disk failed (SIGBUS); \
 leave the files of a model alone while they are in use\n";
 
 /// Has the process say what happened and end with 1.
@@ -18,10 +25,19 @@ pub(crate) fn explain() {
     }
 }
 
+/// Has the message name the model; the first one stays.
+pub(crate) fn name(model: &Path) {
+    MODEL.get_or_init(|| format!("error: {}: ", model.display()).into_bytes());
+}
+
 extern "C" fn end(_: libc::c_int) {
-    // SAFETY: the bytes are static, and both calls are allowed in a handler.
+    // Looking whether it is set takes no lock.
+    let model = MODEL.get().map_or(&b"error: "[..], Vec::as_slice);
+    // SAFETY: the bytes live as long as the process, and both calls are allowed in a handler.
     unsafe {
-        libc::write(libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len());
+        for part in [model, MESSAGE] {
+            libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len());
+        }
         libc::_exit(1)
     }
 }
@@ -34,6 +50,7 @@ mod tests {
     #[ignore = "ends its own process: `a_model_file_that_becomes_shorter_is_told_of` runs it in one of its own"]
     fn read_a_file_that_became_shorter() {
         super::explain();
+        super::name("models/shrinks".as_ref());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
         let data = 1 << 20;
@@ -69,7 +86,7 @@ mod tests {
         let said = String::from_utf8_lossy(&ended.stderr);
         assert_eq!(ended.status.code(), Some(1), "{said}");
         assert!(
-            said.contains("a mapped model file could not be read"),
+            said.contains("error: models/shrinks: a mapped model file could not be read"),
             "{said}"
         );
     }

@@ -8,6 +8,8 @@ use models::{DummyWeights, Inventory, ModelSpec, Quantisation};
 use ops::Device;
 use tensor::DType;
 
+use crate::bus_error;
+
 /// What is known about a model before its weights are loaded.
 pub(crate) struct Opened {
     /// Its dimensions.
@@ -34,6 +36,7 @@ impl Opened {
         format: &str,
         quantization: Option<&str>,
     ) -> anyhow::Result<Self> {
+        bus_error::name(path);
         let quantised = |mut spec: ModelSpec, wide: bool| {
             let as_stored = spec.quantisation == Quantisation::AsStored;
             if quantization == Some("fp8") && as_stored && wide {
