@@ -63,6 +63,10 @@ impl ResponseHead {
             if !(100..200).contains(&head.status) {
                 return Ok(Some((head, from)));
             }
+            // Interim responses without end would be kept, and read again with every piece.
+            if from > LONGEST_HEAD {
+                return Err(HeadError::TooLong);
+            }
         }
         Ok(None)
     }
@@ -161,6 +165,13 @@ mod tests {
             (503, "Service Unavailable")
         );
         assert_eq!(length, bytes.len());
+    }
+
+    #[test]
+    fn interim_responses_without_end_are_refused() {
+        let interim = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(LONGEST_HEAD / 25 + 1);
+        let parsed = ResponseHead::parse(&interim);
+        assert_eq!(parsed.unwrap_err(), HeadError::TooLong);
     }
 
     #[test]
