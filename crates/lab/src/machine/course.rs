@@ -14,8 +14,6 @@ pub(crate) struct Moment {
     pub(crate) clock: f64,
     /// The power of all, W.
     pub(crate) power: f64,
-    /// The temperature of the hottest, °C.
-    pub(crate) temperature: f64,
 }
 
 /// The moments of a table, in order. A line that was cut is left out.
@@ -23,13 +21,13 @@ pub(crate) fn moments(table: &str) -> Vec<Moment> {
     let mut lines = table.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let column = |name: &str| names.iter().position(|other| *other == name);
-    let wanted = ["second", "clock_mhz", "power_w", "temperature_c"].map(column);
-    let mut rows: BTreeMap<String, Vec<[f64; 4]>> = BTreeMap::new();
+    let wanted = ["second", "clock_mhz", "power_w"].map(column);
+    let mut rows: BTreeMap<String, Vec<[f64; 3]>> = BTreeMap::new();
     for line in lines {
         let cells: Vec<&str> = line.split(',').collect();
         let number = |at: Option<usize>| cells.get(at?)?.parse::<f64>().ok();
-        if let [Some(second), Some(clock), Some(power), Some(temperature)] = wanted.map(number) {
-            let row = [second, clock, power, temperature];
+        if let [Some(second), Some(clock), Some(power)] = wanted.map(number) {
+            let row = [second, clock, power];
             let moment = format!("{second:020.6}");
             rows.entry(moment).or_default().push(row);
         }
@@ -38,10 +36,6 @@ pub(crate) fn moments(table: &str) -> Vec<Moment> {
         second: gpus[0][0],
         clock: gpus.iter().map(|gpu| gpu[1]).sum::<f64>() / gpus.len() as f64,
         power: gpus.iter().map(|gpu| gpu[2]).sum(),
-        temperature: gpus
-            .iter()
-            .map(|gpu| gpu[3])
-            .fold(f64::NEG_INFINITY, f64::max),
     });
     moments.collect()
 }
@@ -54,18 +48,14 @@ mod tests {
     fn a_table_is_read_moment_by_moment() {
         let table = "second,gpu,clock_mhz,highest_clock_mhz,temperature_c,power_w,reasons\n\
             0.000,0,1980,1980,40,300.0,0x0\n0.000,1,1380,1980,50,200.0,0x4\n10.250,0,1200,1980,60,100.0,0x0\n2";
-        let moment = |second, clock, power, temperature| Moment {
+        let moment = |second, clock, power| Moment {
             second,
             clock,
             power,
-            temperature,
         };
         assert_eq!(
             moments(table),
-            [
-                moment(0.0, 1680.0, 500.0, 50.0),
-                moment(10.25, 1200.0, 100.0, 60.0)
-            ]
+            [moment(0.0, 1680.0, 500.0), moment(10.25, 1200.0, 100.0)]
         );
         assert_eq!(moments(""), []);
     }

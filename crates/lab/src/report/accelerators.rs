@@ -41,7 +41,7 @@ pub(super) fn sentences(report: &Report, load: &str) -> Vec<String> {
 /// What is drawn of a moment.
 type Drawn = fn(&Moment) -> f64;
 
-/// Clock, power and temperature over one run of each subject that watched its GPUs, in the colours
+/// Clock and power over one run of each subject that watched its GPUs, in the colours
 /// of subjects.
 pub(super) fn courses(report: &Report, load: &str) -> Vec<serde_json::Value> {
     let runs = report.subjects.iter().filter_map(|subject| {
@@ -57,12 +57,9 @@ pub(super) fn courses(report: &Report, load: &str) -> Vec<serde_json::Value> {
     if runs.is_empty() {
         return Vec::new();
     }
-    let charts: [(&str, &str, Drawn); 3] = [
+    let charts: [(&str, &str, Drawn); 2] = [
         ("GPU clock, mean of GPUs", "MHz", |moment| moment.clock),
         ("GPU power, sum of GPUs", "W", |moment| moment.power),
-        ("GPU temperature, hottest GPU", "°C", |moment| {
-            moment.temperature
-        }),
     ];
     let key = runs.iter();
     let key = key.map(|(name, colour, _)| json!({ "name": name, "colour": colour }));

@@ -4,7 +4,7 @@ use minijinja::Environment;
 use minijinja::value::{Serde, Value};
 use serde_json::json;
 
-use super::charts::{Course, Effect, Mark, Step, colour, history, intervals, scatter};
+use super::charts::{Course, Effect, Mark, Step, colour, history, intervals, scatter, side};
 use super::load;
 use super::{Report, accelerators};
 use crate::finding::Kind;
@@ -72,12 +72,7 @@ fn effects_chart(report: &Report) -> Option<String> {
                 let answer = &found.answer;
                 effects.push(Effect {
                     name: pair.second.clone(),
-                    what: format!(
-                        "{} · {}{}",
-                        found.metric.name,
-                        comparison.load,
-                        side(found.metric.better)
-                    ),
+                    what: format!("{} · {}", found.metric.name, comparison.load),
                     better: found.metric.better,
                     size: answer.effect,
                     interval: answer
@@ -96,14 +91,6 @@ fn effects_chart(report: &Report) -> Option<String> {
         }
     }
     (!effects.is_empty()).then(|| intervals(&effects))
-}
-
-fn side(better: Better) -> &'static str {
-    match better {
-        Better::Higher => " · higher is better",
-        Better::Lower => " · lower is better",
-        Better::Neither => "",
-    }
 }
 
 /// Pairs of arms with a row per load and metric.

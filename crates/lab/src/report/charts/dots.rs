@@ -31,7 +31,7 @@ fn chart(title: &str, rows: &[Row], names: Names) -> String {
     let all = rows
         .iter()
         .flat_map(|row| row.values.iter().map(|(value, _)| *value));
-    let left = names.room_for(rows.iter().map(|row| row.name.as_str()));
+    let left = names.room_for(rows.iter().map(|row| row.name.as_str()), std::iter::empty());
     let x = Scale::new(span(all), (left, canvas.right()));
     let mut out = x_axis(canvas, x, title);
     for (place, row) in rows.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use bench::page::svg::{Canvas, Scale, TOP, escaped, short};
 
-use super::{Names, in_both_widths, put, span};
+use super::{Names, in_both_widths, put, side, span};
 use crate::metric::Better;
 use crate::verdict::{Verdict, percent};
 
@@ -90,13 +90,17 @@ fn chart(effects: &[&Effect], names: Names, ends: [&str; 2]) -> String {
         let (low, high) = effect.known().unwrap_or((effect.size, effect.size));
         [low, high, effect.size].map(|share| effect.place(share))
     });
-    let all_names = effects
+    let lines: Vec<String> = effects
         .iter()
-        .flat_map(|effect| [effect.name.as_str(), effect.what.as_str()]);
-    let left = names.room_for(all_names);
+        .map(|effect| names.cut_smaller(&effect.what, side(effect.better)))
+        .collect();
+    let left = names.room_for(
+        effects.iter().map(|effect| effect.name.as_str()),
+        lines.iter().map(String::as_str),
+    );
     let x = Scale::new(span(places.chain([0.0])), (left, canvas.right()));
     let mut out = axis(canvas, x, left, ends);
-    for (place, effect) in effects.iter().enumerate() {
+    for (place, (effect, line)) in effects.iter().zip(&lines).enumerate() {
         let top = TOP + row * place as f64;
         put(
             &mut out,
@@ -107,7 +111,7 @@ fn chart(effects: &[&Effect], names: Names, ends: [&str; 2]) -> String {
                 top + 15.0,
                 escaped(&names.cut(&effect.name)),
                 top + 28.0,
-                escaped(&names.cut(&effect.what)),
+                escaped(line),
             ),
         );
         let y = match names {

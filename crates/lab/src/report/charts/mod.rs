@@ -31,6 +31,15 @@ pub(super) fn directed(metric: &Metric) -> String {
     }
 }
 
+/// Which way a metric improves, as the end of a heading.
+pub(super) fn side(better: Better) -> &'static str {
+    match better {
+        Better::Higher => " · higher is better",
+        Better::Lower => " · lower is better",
+        Better::Neither => "",
+    }
+}
+
 /// Adds to a drawing.
 fn put(out: &mut String, text: Arguments<'_>) {
     out.write_fmt(text)
@@ -55,32 +64,55 @@ impl Names {
         }
     }
 
-    /// Pixels that names need left of a chart.
-    fn room_for<'a>(self, names: impl Iterator<Item = &'a str>) -> f64 {
+    /// Pixels that names need left of a chart, and smaller words below them.
+    fn room_for<'a>(
+        self,
+        names: impl Iterator<Item = &'a str>,
+        smaller: impl Iterator<Item = &'a str>,
+    ) -> f64 {
         if self == Self::Above {
             return 14.0;
         }
-        let longest = names.map(|name| width(&self.cut(name))).max().unwrap_or(0);
-        (longest as f64 * 6.6 + 24.0).max(90.0)
+        let widest = |longest: Option<usize>, letter: f64| longest.unwrap_or(0) as f64 * letter;
+        let names = widest(names.map(|name| width(&self.cut(name))).max(), 7.0);
+        let smaller = widest(smaller.map(width).max(), 6.0);
+        (names.max(smaller) + 24.0).max(90.0)
     }
 
-    /// A name as long as there is room for it; names differ at their ends more often than in the
-    /// middle.
+    /// A name as long as there is room for it.
     fn cut(self, name: &str) -> String {
-        let longest = match self {
-            Self::Beside => 58,
-            Self::Above => 60,
-        };
-        if width(name) <= longest {
-            return name.to_owned();
+        match self {
+            Self::Beside => cut(name, 58),
+            Self::Above => cut(name, 52),
         }
-        let letters: Vec<char> = name.chars().collect();
-        let start = within(letters.iter(), longest / 2);
-        let end = within(letters.iter().rev(), longest / 2);
-        let tail = &letters[letters.len() - end..];
-        let parts = letters[..start].iter().chain(['…'].iter()).chain(tail);
-        parts.collect()
     }
+
+    /// Smaller words with their end, or without it where there is no room for both.
+    fn cut_smaller(self, words: &str, end: &str) -> String {
+        let longest = match self {
+            Self::Beside => 80,
+            Self::Above => 58,
+        };
+        let whole = format!("{words}{end}");
+        if width(&whole) <= longest {
+            whole
+        } else {
+            cut(words, longest)
+        }
+    }
+}
+
+/// A name of at most this width; names differ at their ends more often than in the middle.
+fn cut(name: &str, longest: usize) -> String {
+    if width(name) <= longest {
+        return name.to_owned();
+    }
+    let letters: Vec<char> = name.chars().collect();
+    let start = within(letters.iter(), longest / 2);
+    let end = within(letters.iter().rev(), longest / 2);
+    let tail = &letters[letters.len() - end..];
+    let parts = letters[..start].iter().chain(['…'].iter()).chain(tail);
+    parts.collect()
 }
 
 /// A chart of rows drawn twice: the page shows the one that its width has room for.
@@ -160,6 +192,16 @@ mod tests {
         assert_eq!(cut(&"融".repeat(100)).chars().count(), 29);
         let long = format!("{}=1", "x".repeat(100));
         assert!(cut(&long).ends_with("x=1") && cut(&long).starts_with("xxx"));
+    }
+
+    #[test]
+    fn which_way_a_metric_improves_is_left_out_before_its_load_is_cut() {
+        let (load, end) = (
+            "mean_ttft_ms · sharegpt n=1000 rate=20 cap=64",
+            " · lower is better",
+        );
+        assert_eq!(Names::Beside.cut_smaller(load, end), format!("{load}{end}"));
+        assert_eq!(Names::Above.cut_smaller(load, end), load);
     }
 
     #[test]
