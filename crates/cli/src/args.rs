@@ -100,6 +100,14 @@ pub(crate) enum ArgsError {
     /// It does not follow the table.
     #[error(transparent)]
     Flags(#[from] FlagError),
+    /// A flag asks for what is not here and must not be ignored.
+    #[error("{flag} cannot be followed: {reason}")]
+    Refused {
+        /// With dashes.
+        flag: String,
+        /// Why, and what to do.
+        reason: &'static str,
+    },
     /// The file of `--config` cannot be read.
     #[error("cannot read --config {path}")]
     Unreadable {
@@ -141,6 +149,7 @@ impl ServerCommand {
             merged.extend_from_slice(words);
             parsed = self.parse_words(&merged)?;
         }
+        refuse(&parsed)?;
         let notes = substitute(&mut parsed);
         let notices = notices(&parsed);
         Ok(ServerArgs {
@@ -207,7 +216,7 @@ impl ServerCommand {
 /// The flags of a group; one without effect is described by its reason.
 fn described<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<FlagSpec> {
     let describe = |entry: &Entry| match entry.effect {
-        Effect::Idle(reason) => FlagSpec {
+        Effect::Idle(reason) | Effect::Refused(reason) => FlagSpec {
             help: reason,
             ..entry.flag
         },
@@ -224,6 +233,26 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
 pub(crate) fn is_honoured(flag: &FlagSpec) -> bool {
     let entry = entries().find(|entry| entry.flag.name == flag.name);
     entry.is_some_and(|entry| entry.effect.is_honoured())
+}
+
+/// Refuses flags that ask for what is not here and must not be ignored; their defaults ask for nothing.
+fn refuse(parsed: &Parsed) -> Result<(), ArgsError> {
+    for entry in entries() {
+        let Effect::Refused(reason) = entry.effect else {
+            continue;
+        };
+        let asks = match parsed.value(entry.flag.name) {
+            Value::None | Value::Switch(false) => false,
+            Value::Text(text) => !["", "{}"].contains(&text.trim()),
+            Value::Switch(true) | Value::Integer(_) | Value::Float(_) => true,
+            Value::List(values) => !values.is_empty(),
+        };
+        if asks {
+            let flag = format!("--{}", entry.flag.name);
+            return Err(ArgsError::Refused { flag, reason });
+        }
+    }
+    Ok(())
 }
 
 /// Gives old spellings their meaning; returns what to say about them.

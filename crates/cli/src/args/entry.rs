@@ -18,6 +18,8 @@ pub(crate) enum Effect {
     Honoured,
     /// It is accepted, and this is why it changes nothing.
     Idle(&'static str),
+    /// It asks for what would change answers or is missing altogether: the command does not start, and this is why.
+    Refused(&'static str),
     /// What it does depends on the device.
     ByDevice(ByDevice),
     /// It is an old spelling of something else.
@@ -39,7 +41,7 @@ impl Effect {
         match self {
             Self::Honoured => true,
             Self::ByDevice(reasons) => reasons.on_cpu.is_none() || reasons.on_gpu.is_none(),
-            Self::Idle(_) | Self::Retired(_) => false,
+            Self::Idle(_) | Self::Refused(_) | Self::Retired(_) => false,
         }
     }
 }
@@ -66,6 +68,14 @@ pub(super) const fn idle(reason: &'static str, flag: FlagSpec) -> Entry {
     Entry {
         flag,
         effect: Effect::Idle(reason),
+    }
+}
+
+/// A flag that cannot be followed and must not be ignored, for this reason, which says what to do.
+pub(super) const fn refused(reason: &'static str, flag: FlagSpec) -> Entry {
+    Entry {
+        flag,
+        effect: Effect::Refused(reason),
     }
 }
 

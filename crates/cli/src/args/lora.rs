@@ -2,21 +2,20 @@
 
 use flags::{FlagSpec, Preset, Takes};
 
-use super::entry::{Entry, idle};
+use super::entry::{Entry, idle, refused};
 
 const NO_ADAPTERS: &str = "adapters (LoRA) are not served by this version";
 
+const MERGE: &str = "adapters (LoRA) are not served by this version; merge the adapter into the weights and serve those";
+
 pub(super) const ENTRIES: &[Entry] = &[
-    idle(NO_ADAPTERS, FlagSpec::switch("enable-lora", "")),
+    refused(MERGE, FlagSpec::switch("enable-lora", "")),
     idle(NO_ADAPTERS, FlagSpec::integer("max-lora-rank", "")),
     idle(
         NO_ADAPTERS,
         FlagSpec::text("lora-target-modules", "").takes(Takes::Any),
     ),
-    idle(
-        NO_ADAPTERS,
-        FlagSpec::text("lora-paths", "").takes(Takes::Any),
-    ),
+    refused(MERGE, FlagSpec::text("lora-paths", "").takes(Takes::Any)),
     idle(
         NO_ADAPTERS,
         FlagSpec::integer("max-loras-per-batch", "").default(Preset::Integer(8)),
@@ -59,5 +58,5 @@ pub(super) const ENTRIES: &[Entry] = &[
         NO_ADAPTERS,
         FlagSpec::float("lora-drain-wait-threshold", "").default(Preset::Float(0.0)),
     ),
-    idle(NO_ADAPTERS, FlagSpec::text("uno-lora-path", "")),
+    refused(MERGE, FlagSpec::text("uno-lora-path", "")),
 ];

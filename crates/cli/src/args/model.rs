@@ -3,15 +3,17 @@
 use flags::{FlagSpec, Preset, Takes};
 
 use super::choices::{LOAD_FORMATS, QUANTIZATIONS};
-use super::entry::{Entry, honoured, idle};
+use super::entry::{Entry, honoured, idle, refused};
 
 const NEVER_REMOTE: &str = "code that comes with a model is never run";
 const ONE_TOKENIZER: &str = "there is one tokenizer, and it is the fast one";
 const OWN_MODELS: &str = "models are our own; there is no other implementation to choose";
 const AS_STORED: &str = "weights keep the format they are stored in";
-const GENERATES: &str = "this version generates text; embeddings are not in it";
+const GENERATES: &str = "this version generates text and makes no embeddings; serve the model elsewhere, or leave the flag out";
 const READS_FILES: &str = "weights are read from the files of the model in one way on each device: mapped on a CPU, piece by piece on a GPU";
 const NO_OVERRIDE: &str = "the model's own configuration is used";
+const EDIT_CONFIG: &str = "a model's configuration is followed as it is; change config.json in a copy of its folder, or use \
+                           --context-length for its context";
 const NEVER_DELETES: &str = "model files are never deleted by a server";
 const CHECKED_AT_PULL: &str = "hashes are checked once, when a model is pulled";
 
@@ -97,7 +99,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         )
         .default(Preset::Text("auto")),
     ),
-    idle(GENERATES, FlagSpec::switch("is-embedding", "")),
+    refused(GENERATES, FlagSpec::switch("is-embedding", "")),
     idle(
         READS_FILES,
         FlagSpec::text("model-loader-extra-config", "").default(Preset::Text("{}")),
@@ -177,8 +179,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         READS_FILES,
         FlagSpec::integer("weight-cache-timeout", "").default(Preset::Integer(1800)),
     ),
-    idle(
-        NO_OVERRIDE,
+    refused(
+        EDIT_CONFIG,
         FlagSpec::text("json-model-override-args", "").default(Preset::Text("{}")),
     ),
     idle(NO_OVERRIDE, FlagSpec::text("decrypted-config-file", "")),

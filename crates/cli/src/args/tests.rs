@@ -28,7 +28,7 @@ fn every_flag_says_what_it_does_or_why_it_does_nothing() {
     for entry in entries() {
         match entry.effect {
             Effect::Honoured => assert!(entry.flag.help.ends_with('.'), "{}", entry.flag.name),
-            Effect::Idle(reason) => {
+            Effect::Idle(reason) | Effect::Refused(reason) => {
                 assert!(
                     reason.len() > 15 && !reason.ends_with('.'),
                     "{}",
@@ -51,6 +51,28 @@ fn every_flag_says_what_it_does_or_why_it_does_nothing() {
         }
     }
     assert!(entries().count() > 570);
+}
+
+#[test]
+fn flags_that_must_not_be_ignored_are_refused_with_a_way_out() {
+    for (line, way) in [
+        ("--is-embedding", "leave the flag out"),
+        ("--enable-lora", "merge the adapter"),
+        ("--lora-paths a=b", "merge the adapter"),
+        (
+            "--json-model-override-args {\"a\":1}",
+            "change config.json in a copy",
+        ),
+    ] {
+        let error = parse(&format!("--model-path /m {line}")).expect_err(line);
+        let flag = line.split(' ').next().unwrap();
+        let expected = format!("{flag} cannot be followed: ");
+        assert!(
+            error.starts_with(&expected) && error.contains(way),
+            "{error}"
+        );
+    }
+    parse("--model-path /m --json-model-override-args {}").expect("nothing is asked for");
 }
 
 #[test]

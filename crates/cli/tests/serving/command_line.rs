@@ -131,7 +131,8 @@ fn the_server_info_has_resolved_values_and_what_had_no_effect() {
         "dummy",
         "--max-total-tokens",
         "512",
-        "--enable-lora",
+        "--max-lora-rank",
+        "8",
         "--enable-deterministic-inference",
         "--threads",
         "1",
@@ -146,7 +147,7 @@ fn the_server_info_has_resolved_values_and_what_had_no_effect() {
     let idle = &info["accepted_without_effect"];
     assert_eq!(idle["--threads"], Value::Null, "{idle}");
     for (flag, expected) in [
-        ("--enable-lora", "LoRA"),
+        ("--max-lora-rank", "LoRA"),
         (
             "--enable-deterministic-inference",
             "on a CPU results never depend",
