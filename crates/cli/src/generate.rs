@@ -86,7 +86,10 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
         .as_ref()
         .expect("the request was made with it");
     let stops = args.parsed.list("stop").unwrap_or_default();
-    let stops = StopStrings::new(stops.into_iter().map(str::to_owned).collect(), false);
+    let stops = StopStrings::new(
+        stops.into_iter().map(str::to_owned).collect::<Vec<_>>(),
+        false,
+    );
     let done = runtime.block_on(stream(&started.engine, language, request, stops));
     let done = done.or_else(|error| {
         unless_gone(Err(error.downcast::<io::Error>()?)).context("cannot write to standard output")

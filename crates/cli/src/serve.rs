@@ -7,7 +7,9 @@ use anyhow::Context as _;
 use flags::{Parsed, Positional, Takes, Value};
 use hub::LocalModel;
 use serde_json::{Map, json};
-use server::{NativeStream, RequestLog, ServerConfig, Stopped, TextPipeline, Warmup};
+use server::{
+    NativeStream, PrefixIsolation, RequestLog, ServerConfig, Stopped, TextPipeline, Warmup,
+};
 use tokio::runtime::Runtime;
 
 use crate::args::{self, Notice, ServerArgs, ServerCommand};
@@ -197,6 +199,7 @@ fn server_config(
         metrics: parsed.switch("enable-metrics"),
         openapi: env.openapi,
         cache_report: parsed.switch("enable-cache-report"),
+        prefix_isolation: prefix_isolation(parsed),
         auto_truncate: parsed.switch("allow-auto-truncate"),
         request_log: if parsed.switch("log-requests") {
             RequestLog::Summary
@@ -213,6 +216,14 @@ fn server_config(
         memory_usage: memory_usage(started),
         start_times: started.times,
         version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+fn prefix_isolation(parsed: &Parsed) -> PrefixIsolation {
+    match parsed.text("prefix-cache-isolation") {
+        Some("key") => PrefixIsolation::Key,
+        Some("salt") => PrefixIsolation::Salt,
+        _ => PrefixIsolation::None,
     }
 }
 

@@ -1,13 +1,10 @@
 use std::any::Any;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
-use http::header::LOCATION;
-use http::{StatusCode, Uri};
-use serde_json::json;
+use http::{Method, Uri};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::auth::AccessRules;
@@ -15,59 +12,51 @@ use crate::budget::Budget;
 use crate::config::OpenApi;
 use crate::error::{ApiError, NativeError};
 use crate::names::Names;
+use crate::routes::elsewhere::Paths;
 use crate::routes::openapi;
 use crate::state::Shared;
 use crate::table::routes;
-use crate::{access_log, auth, budget, names};
+use crate::{access_log, auth, budget, metrics, names, request_id};
 
 /// Every path we answer, and their description, as a server on this machine alone or not.
 pub(crate) fn app(state: Shared, on_loopback: bool) -> Router {
     let config = &state.config;
     let routes = routes(config);
     let mut app = Router::new();
-    let mut paths = HashSet::new();
+    let mut paths = Vec::new();
     if config.openapi == OpenApi::Served {
         let document = openapi::document(&routes, &config.version, &config.keys);
         let document = Json(document);
         app = app.route("/openapi.json", get(async move || document.clone()));
-        paths.insert("/openapi.json");
+        paths.push(("/openapi.json", vec![Method::GET]));
     }
     let rules = Arc::new(AccessRules::new(config.keys.clone(), &routes));
     let names = Arc::new(Names::new(&config.allowed, on_loopback));
     let budget = Arc::new(Budget::new(config.limits.body_bytes));
     for route in routes {
         app = app.route(route.path, route.router);
-        paths.insert(route.path);
+        paths.push((route.path, route.methods));
     }
-    let paths = Arc::new(paths);
-    app.fallback(async move |uri: Uri| elsewhere(&uri, &paths))
-        .method_not_allowed_fallback(|| async {
-            detail(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
+    let elsewhere = Arc::new(Paths(paths));
+    let paths = Arc::clone(&elsewhere);
+    app.fallback(async move |uri: Uri| elsewhere.elsewhere(&uri))
+        .method_not_allowed_fallback(async move |method: Method, uri: Uri| {
+            paths.other_method(&method, &uri)
         })
         .layer(CatchPanicLayer::custom(|panic: Box<dyn Any + Send>| {
             broken(&*panic)
         }))
         .layer(middleware::from_fn_with_state(budget, budget::share))
+        .layer(middleware::from_fn_with_state(
+            state.clone(),
+            metrics::count_request,
+        ))
         .layer(middleware::from_fn_with_state(rules, auth::check))
         .layer(names.cors())
         .layer(middleware::from_fn_with_state(names, names::check))
         .layer(middleware::from_fn(access_log::log))
+        .layer(middleware::from_fn(request_id::name_answer))
         .with_state(state)
-}
-
-/// Sends those who wrote a slash too many to the path without it, method and body kept, as FastAPI does.
-fn elsewhere(uri: &Uri, paths: &HashSet<&str>) -> Response {
-    let path = uri.path().trim_end_matches('/');
-    if !paths.contains(path) {
-        return detail(StatusCode::NOT_FOUND, "Not Found");
-    }
-    let query = uri.query().map(|query| format!("?{query}"));
-    let location = format!("{path}{}", query.unwrap_or_default());
-    (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, location)]).into_response()
-}
-
-fn detail(status: StatusCode, text: &str) -> Response {
-    (status, Json(json!({"detail": text}))).into_response()
 }
 
 /// A handler that panicked has broken its own request and nothing else.

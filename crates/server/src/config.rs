@@ -41,6 +41,8 @@ pub struct ServerConfig {
     pub openapi: OpenApi,
     /// Whether answers say how many prompt tokens were found in the cache.
     pub cache_report: bool,
+    /// Who finds the prefixes of whose requests in the cache.
+    pub prefix_isolation: PrefixIsolation,
     /// Whether prompts and outputs that are too long are cut instead of refused.
     pub auto_truncate: bool,
     /// Whether requests are logged.
@@ -125,6 +127,19 @@ pub enum NativeStream {
     NewTokens,
     /// Neither: only what is new.
     Incremental,
+}
+
+/// Who finds the prefixes of whose requests in the cache. Those who do learn from the time that an answer takes what others
+/// asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrefixIsolation {
+    /// Everybody.
+    #[default]
+    None,
+    /// Those whose requests come with the same API key.
+    Key,
+    /// Those whose requests name the same `cache_salt`; without one, nobody.
+    Salt,
 }
 
 /// Whether requests are logged.

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use protocol::native::{FinishReason, Matched};
 use sampling::{Abort, FinishReason as EngineFinish, Token};
 use text::{Detokenizer, PatternSearch, StopStrings, Tokenizer};
@@ -39,7 +41,7 @@ impl Decoder {
     ) -> Self {
         let text = tokenizer.map(|tokenizer| TextDecoder {
             detokenizer: Detokenizer::after_prompt(tokenizer, options.skip_special, prompt),
-            stops: StopStrings::new(options.stop.clone(), options.keep_stop),
+            stops: StopStrings::new(Arc::clone(&options.stop), options.keep_stop),
             patterns: options.patterns.clone().map(PatternSearch::new),
         });
         Self {

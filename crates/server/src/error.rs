@@ -119,6 +119,7 @@ impl ApiError {
 
     pub(crate) fn status(&self) -> StatusCode {
         match self {
+            Self::Malformed(error) if error.is_too_large() => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Refused(RequestError::QueueFull | RequestError::ShuttingDown)
             | Self::Crowded { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
@@ -142,7 +143,9 @@ impl ApiError {
     pub(crate) fn openai(&self) -> ErrorResponse {
         let status = self.status();
         let kind = match self {
-            Self::Malformed(_) | Self::MediaType => "Bad Request",
+            Self::Malformed(_) | Self::MediaType if status == StatusCode::BAD_REQUEST => {
+                "Bad Request"
+            }
             _ if status == StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailableError",
             _ if status.is_server_error() => "InternalServerError",
             _ => "BadRequestError",

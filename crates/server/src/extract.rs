@@ -3,27 +3,38 @@ use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
-use protocol::json::{FromJson, read};
+use protocol::json::{FromJson, Unknown, read_noting};
 use serde::de::DeserializeOwned;
 
+use crate::convert::Caller;
 use crate::error::{ApiError, NativeError, OpenAiError};
 use crate::state::Shared;
 
-/// Bodies larger than this are parsed where they keep nobody waiting.
-const PARSE_INLINE: usize = 256 << 10;
+/// What is known of a request besides what its body says.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// Bytes of the body.
+    pub(crate) bytes: usize,
+    /// Members that nothing reads.
+    pub(crate) unknown: Unknown,
+    /// Who finds its prefixes.
+    pub(crate) caller: Caller,
+}
 
 /// The body of a native request. An empty one counts as an empty object.
-pub(crate) struct NativeJson<T>(pub(crate) T);
+pub(crate) struct NativeJson<T>(pub(crate) T, pub(crate) Facts);
 
 impl<T: FromJson + Send + 'static> FromRequest<Shared> for NativeJson<T> {
     type Rejection = NativeError;
 
     async fn from_request(request: Request, state: &Shared) -> Result<Self, NativeError> {
-        let body = body(request, state).await?;
+        let caller = state.caller(request.headers());
+        let mut body = body(request, state).await?;
         if body.trim_ascii().is_empty() {
-            return Ok(Self(parse(Bytes::from_static(b"{}")).await?));
+            body = Bytes::from_static(b"{}");
         }
-        Ok(Self(parse(body).await?))
+        let (value, facts) = parse(body, caller, state).await?;
+        Ok(Self(value, facts))
     }
 }
 
@@ -37,19 +48,20 @@ impl<T: FromJson + Send + 'static> FromRequest<Shared> for AdminJson<T> {
     async fn from_request(request: Request, state: &Shared) -> Result<Self, NativeError> {
         let has_kind = request.headers().contains_key(CONTENT_TYPE);
         let is_json = is_json(&request);
-        let body = body(request, state).await?;
+        let mut body = body(request, state).await?;
         if !is_json && (has_kind || !body.is_empty()) {
             return Err(ApiError::MediaType.into());
         }
         if body.trim_ascii().is_empty() {
-            return Ok(Self(parse(Bytes::from_static(b"{}")).await?));
+            body = Bytes::from_static(b"{}");
         }
-        Ok(Self(parse(body).await?))
+        let (value, _) = parse(body, Caller::Anyone, state).await?;
+        Ok(Self(value))
     }
 }
 
 /// The body of a request of the OpenAI API, which must call itself JSON.
-pub(crate) struct OpenAiJson<T>(pub(crate) T);
+pub(crate) struct OpenAiJson<T>(pub(crate) T, pub(crate) Facts);
 
 impl<T: FromJson + Send + 'static> FromRequest<Shared> for OpenAiJson<T> {
     type Rejection = OpenAiError;
@@ -58,8 +70,10 @@ impl<T: FromJson + Send + 'static> FromRequest<Shared> for OpenAiJson<T> {
         if !is_json(&request) {
             return Err(ApiError::MediaType.into());
         }
+        let caller = state.caller(request.headers());
         let body = body(request, state).await?;
-        Ok(Self(parse(body).await?))
+        let (value, facts) = parse(body, caller, state).await?;
+        Ok(Self(value, facts))
     }
 }
 
@@ -112,10 +126,19 @@ async fn body(request: Request, state: &Shared) -> Result<Bytes, ApiError> {
     crate::body::read(request, &state.config.limits).await
 }
 
-async fn parse<T: FromJson + Send + 'static>(body: Bytes) -> Result<T, ApiError> {
-    if body.len() <= PARSE_INLINE {
-        return Ok(read(&body)?);
-    }
-    let parsed = tokio::task::spawn_blocking(move || read(&body)).await;
-    Ok(parsed.map_err(|error| ApiError::Failed(error.to_string()))??)
+async fn parse<T: FromJson + Send + 'static>(
+    body: Bytes,
+    caller: Caller,
+    state: &Shared,
+) -> Result<(T, Facts), ApiError> {
+    let bytes = body.len();
+    let parsed = state.work.on(bytes, move |_| Ok(read_noting(&body)?));
+    let (value, unknown) = parsed.await?;
+    state.unknown.note(&unknown);
+    let facts = Facts {
+        bytes,
+        unknown,
+        caller,
+    };
+    Ok((value, facts))
 }

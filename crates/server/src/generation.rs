@@ -4,13 +4,15 @@ use sampling::{LogProbRequest, SamplingParams, Token};
 use text::StopPatterns;
 
 /// Most outputs one request may ask for, over all its prompts.
-pub(crate) const MAX_OUTPUTS: usize = 65_536;
+pub(crate) const MAX_OUTPUTS: usize = 8192;
 
 /// What a client wants, in the engine's words but for the prompt, which may still be text.
 #[derive(Clone, Debug)]
 pub(crate) struct Generation {
     /// The name of the request.
     pub(crate) id: String,
+    /// The name that the client gave to all its prompts together.
+    pub(crate) batch: Option<Arc<str>>,
     pub(crate) prompt: Prompt,
     pub(crate) sampling: Sampling,
     pub(crate) log_probs: Option<Arc<LogProbRequest>>,
@@ -81,7 +83,7 @@ pub(crate) struct Sampling {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TextOptions {
     /// Strings that end the output.
-    pub(crate) stop: Vec<String>,
+    pub(crate) stop: Arc<[String]>,
     /// Patterns that end it.
     pub(crate) patterns: Option<StopPatterns>,
     /// What ended the output stays in the text.

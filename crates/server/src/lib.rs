@@ -36,12 +36,14 @@ mod state;
 mod stream;
 mod table;
 mod tls;
+mod unknown;
 mod warmup;
+mod work;
 
 pub use auth::Keys;
 pub use config::{
-    HealthCheck, Limits, ModelFacts, NativeStream, OpenApi, RequestLog, ServerConfig, StartTimes,
-    Warmup,
+    HealthCheck, Limits, ModelFacts, NativeStream, OpenApi, PrefixIsolation, RequestLog,
+    ServerConfig, StartTimes, Warmup,
 };
 pub use error::ServerError;
 pub use names::AllowedNames;

@@ -9,22 +9,29 @@ use sampling::{LogProbRequest, Token};
 
 use crate::admission::Visit;
 use crate::error::ApiError;
+use crate::running::Claim;
 use crate::sequence::{Delta, Sequence};
 
 /// The sequences of one request, driven by whoever asks for the next piece of any of them.
 pub(crate) struct Outputs {
     sequences: Sequences,
     facts: Vec<Facts>,
+    /// Sequences that have not ended.
+    open: usize,
+    /// Tokens of all so far.
+    tokens: usize,
+    silent: bool,
     _visit: Visit,
+    _claim: Claim,
 }
 
 /// What stays true of a sequence from its beginning.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     /// The name of its request.
-    pub(crate) id: String,
+    pub(crate) id: Arc<str>,
     /// Its own: the same, or where a request has several choices, with its number behind.
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     pub(crate) prompt: Arc<[Token]>,
     pub(crate) log_probs: Option<Arc<LogProbRequest>>,
 }
@@ -37,8 +44,10 @@ enum Sequences {
 type Next = Pin<Box<dyn Future<Output = (usize, Sequence, Option<Delta>)> + Send>>;
 
 impl Outputs {
-    pub(crate) fn new(sequences: Vec<(Facts, Sequence)>, visit: Visit) -> Self {
+    pub(crate) fn new(sequences: Vec<(Facts, Sequence)>, visit: Visit, claim: Claim) -> Self {
         let (facts, mut sequences): (Vec<_>, Vec<_>) = sequences.into_iter().unzip();
+        let first = sequences.first();
+        let silent = first.is_none_or(|sequence| sequence.reporting.silent);
         let sequences = match sequences.pop() {
             Some(only) if sequences.is_empty() => Sequences::One(Box::new(only)),
             last => {
@@ -48,8 +57,12 @@ impl Outputs {
         };
         Self {
             sequences,
+            open: facts.len(),
+            tokens: 0,
             facts,
+            silent,
             _visit: visit,
+            _claim: claim,
         }
     }
 
@@ -60,6 +73,13 @@ impl Outputs {
 
     /// The next piece of any sequence, with its number; `None` when all have ended.
     pub(crate) async fn next(&mut self) -> Option<(usize, Delta)> {
+        let (index, delta) = self.next_of_any().await?;
+        self.tokens += delta.tokens.len();
+        self.open -= usize::from(delta.end.is_some());
+        Some((index, delta))
+    }
+
+    async fn next_of_any(&mut self) -> Option<(usize, Delta)> {
         match &mut self.sequences {
             Sequences::One(sequence) => sequence.next().await.map(|delta| (0, delta)),
             Sequences::Many(waiting) => loop {
@@ -87,6 +107,22 @@ impl Outputs {
             whole.end = delta.end;
         }
         all
+    }
+}
+
+impl Drop for Outputs {
+    /// Whoever asked is gone before the end: nothing else would tell of the request.
+    fn drop(&mut self) {
+        if self.open > 0 && !self.silent {
+            let id = self.facts.first().map_or("", |facts| &facts.id);
+            tracing::info!(
+                "Abort: rid={}, open_outputs={}, outputs={}, output_tokens={}: the client closed the connection",
+                id.escape_debug(),
+                self.open,
+                self.facts.len(),
+                self.tokens,
+            );
+        }
     }
 }
 

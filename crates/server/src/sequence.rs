@@ -30,6 +30,8 @@ pub(crate) struct Reporting {
     /// Whether timing is told to the client in detail.
     pub(crate) detailed_timing: bool,
     pub(crate) log: RequestLog,
+    /// Not even that it was given up is logged.
+    pub(crate) silent: bool,
 }
 
 impl Reporting {

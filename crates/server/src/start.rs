@@ -10,11 +10,10 @@ use crate::decoder::Decoder;
 use crate::error::ApiError;
 use crate::generation::{Delivery, Generation, MAX_OUTPUTS, Prompt};
 use crate::outputs::{Facts, Outputs};
+use crate::running::{Claim, Taken};
 use crate::sequence::{Counts, Reporting, Sequence};
 use crate::state::{Shared, State};
-
-/// Texts longer than this are encoded where they keep nobody waiting.
-const ENCODE_INLINE: usize = 4 << 10;
+use crate::work::Abandoned;
 
 /// Sends everything a request wants to the engine: all of it, or nothing.
 ///
@@ -35,6 +34,7 @@ pub(crate) async fn start(
             "a request may ask for {MAX_OUTPUTS} outputs, got {wanted}."
         )));
     }
+    let claim = claim(state, &generations)?;
     let prompts = encode(state, &mut generations).await?;
     let mut sequences = Vec::with_capacity(wanted);
     for (generation, prompt) in generations.into_iter().zip(prompts) {
@@ -47,7 +47,30 @@ pub(crate) async fn start(
             &mut sequences,
         )?;
     }
-    Ok(Outputs::new(sequences, visit))
+    Ok(Outputs::new(sequences, visit, claim))
+}
+
+/// Takes the names by which a request and its outputs can be ended.
+fn claim(state: &State, generations: &[Generation]) -> Result<Claim, ApiError> {
+    let mut names = Vec::new();
+    names.extend(generations.first().and_then(|first| first.batch.clone()));
+    for generation in generations {
+        names.push(Arc::from(generation.id.as_str()));
+        let choices = generation.sampling.choices;
+        if choices > 1 {
+            names.extend((0..choices).map(|choice| output_name(&generation.id, choice).into()));
+        }
+    }
+    state.running.claim(names).map_err(|Taken(name)| {
+        ApiError::Invalid(format!(
+            "Duplicate request ID detected: {name:?} runs already. Choose another rid, or leave it out."
+        ))
+    })
+}
+
+/// The name of one of several outputs of a request.
+fn output_name(request: &str, choice: u32) -> String {
+    format!("{request}_{choice}")
 }
 
 fn begin(
@@ -66,6 +89,7 @@ fn begin(
     } else {
         RequestLog::Off
     };
+    let id: Arc<str> = generation.id.as_str().into();
     for choice in 0..generation.sampling.choices {
         let stream = state.engine.generate(GenerateRequest {
             prompt: Arc::clone(&prompt),
@@ -79,22 +103,23 @@ fn begin(
             Delivery::Whole => usize::MAX,
             Delivery::Pieces => generation.sampling.stream_interval,
         };
-        // Who ends requests by the beginning of a name ends all choices, or one.
-        let name = match generation.sampling.choices {
-            1 => generation.id.clone(),
-            _ => format!("{}_{choice}", generation.id),
-        };
+        // By the name of the request all its outputs can be ended, by their own each.
+        let mut names = vec![Arc::clone(&id)];
+        if generation.sampling.choices > 1 {
+            names.insert(0, output_name(&generation.id, choice).into());
+        }
         let facts = Facts {
-            id: generation.id.clone(),
-            name,
+            id: Arc::clone(&id),
+            name: Arc::clone(&names[0]),
             prompt: Arc::clone(&prompt),
             log_probs: generation.log_probs.clone(),
         };
+        names.extend(generation.batch.clone());
         let canceller = stream.canceller();
         let cancel = move || canceller.cancel();
         let sequence = Sequence {
             stream: Some(stream),
-            ticket: state.running.enter(&facts.name, cancel),
+            ticket: state.running.enter(names, cancel),
             decoder: Decoder::new(tokenizer, &generation.sampling.text, &prompt),
             clock: SequenceClock::new(received),
             interval,
@@ -107,6 +132,7 @@ fn begin(
                 counted: generation.told.in_metrics,
                 detailed_timing: state.config.metrics,
                 log,
+                silent: !generation.told.in_log,
             },
         };
         sequences.push((facts, sequence));
@@ -173,17 +199,14 @@ async fn encode(
         room: Room::of(state),
     };
     let characters: usize = prompts.iter().map(Prompt::text_len).sum();
-    let encode_all = move || {
-        let encoded = prompts.into_iter().map(|prompt| encoder.encode(prompt));
-        encoded.collect()
+    let encode_all = move |abandoned: &Abandoned| {
+        let encode = |prompt| {
+            abandoned.check()?;
+            encoder.encode(prompt)
+        };
+        prompts.into_iter().map(encode).collect()
     };
-    if characters <= ENCODE_INLINE {
-        return encode_all();
-    }
-    let encoded = tokio::task::spawn_blocking(encode_all);
-    encoded
-        .await
-        .map_err(|error| ApiError::Failed(error.to_string()))?
+    state.work.on(characters, encode_all).await
 }
 
 /// Makes tokens of prompts.

@@ -1,16 +1,22 @@
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use engine::EngineHandle;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 
 use crate::admission::Admission;
 use crate::clock;
-use crate::config::ServerConfig;
+use crate::config::{PrefixIsolation, ServerConfig};
+use crate::convert::Caller;
 use crate::convert::native::Rules;
 use crate::metrics::{Metrics, Room};
 use crate::pipeline::TextPipeline;
 use crate::profiles::Profiles;
 use crate::routes::health::Checking;
 use crate::running::Running;
+use crate::unknown::UnknownMembers;
+use crate::work::Work;
 
 /// What all handlers share.
 pub(crate) struct State {
@@ -23,6 +29,10 @@ pub(crate) struct State {
     pub(crate) running: Running,
     pub(crate) checking: Checking,
     pub(crate) profiles: Profiles,
+    pub(crate) work: Work,
+    pub(crate) unknown: UnknownMembers,
+    /// Makes digests of API keys that mean nothing elsewhere.
+    digests: [RandomState; 2],
     /// Seconds since 1970.
     pub(crate) started: u64,
 }
@@ -45,6 +55,9 @@ impl State {
             running: Running::default(),
             checking: Checking::default(),
             profiles: Profiles::default(),
+            work: Work::new(),
+            unknown: UnknownMembers::default(),
+            digests: [RandomState::new(), RandomState::new()],
             started: clock::unix_seconds(),
         }
     }
@@ -60,6 +73,20 @@ impl State {
             vocabulary: self.vocabulary(),
             stream_interval: self.config.stream_interval.max(1),
             has_text: self.text.is_some(),
+            longest_output: (!self.config.auto_truncate).then(|| self.context_length()),
+        }
+    }
+
+    /// Who finds the prefixes of a request with these headers.
+    pub(crate) fn caller(&self, headers: &HeaderMap) -> Caller {
+        match self.config.prefix_isolation {
+            PrefixIsolation::None => Caller::Anyone,
+            PrefixIsolation::Salt => Caller::Stranger,
+            PrefixIsolation::Key => {
+                let key = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+                let [first, second] = self.digests.each_ref().map(|state| state.hash_one(key));
+                Caller::Key(format!("{first:016x}{second:016x}").into())
+            }
         }
     }
 

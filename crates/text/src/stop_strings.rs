@@ -1,5 +1,7 @@
 //! Stop strings in streamed text: hold back what may begin one, cut what is one, report which.
 
+use std::sync::Arc;
+
 use crate::markers::begun;
 
 /// What a piece of text leads to.
@@ -15,7 +17,7 @@ pub struct StopOutcome {
 /// text is cut: the stop string completed first wins, and of those completed together the longest.
 #[derive(Clone, Debug)]
 pub struct StopStrings {
-    stops: Vec<String>,
+    stops: Arc<[String]>,
     keep_matched: bool,
     held: String,
     finished: bool,
@@ -24,8 +26,12 @@ pub struct StopStrings {
 impl StopStrings {
     /// Stops at any of `stops` (empty ones never match); with `keep_matched` the stop string
     /// itself is emitted too.
-    pub fn new(stops: Vec<String>, keep_matched: bool) -> Self {
-        let stops = stops.into_iter().filter(|stop| !stop.is_empty()).collect();
+    pub fn new(stops: impl Into<Arc<[String]>>, keep_matched: bool) -> Self {
+        let mut stops = stops.into();
+        if stops.iter().any(String::is_empty) {
+            let matching = stops.iter().filter(|stop| !stop.is_empty());
+            stops = matching.cloned().collect();
+        }
         Self {
             stops,
             keep_matched,
@@ -101,7 +107,10 @@ mod tests {
 
     /// Feeds the pieces and returns everything emitted, the end included, and the match.
     fn run(stops: &[&str], keep: bool, pieces: &[&str]) -> (String, Option<String>) {
-        let mut search = StopStrings::new(stops.iter().map(ToString::to_string).collect(), keep);
+        let mut search = StopStrings::new(
+            stops.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            keep,
+        );
         let mut said = String::new();
         let mut matched = None;
         for piece in pieces {

@@ -55,5 +55,14 @@ pub(super) const ENTRIES: &[Entry] = &[
         "show-config",
         "Print every resolved value with its reason, those of flags that were not given too, and do nothing else.",
     )),
+    honoured(
+        FlagSpec::choice(
+            "prefix-cache-isolation",
+            &["none", "key", "salt"],
+            "Who finds whose prefixes in the cache, which shows in the time that answers take: everybody, those with the same \
+             API key, or those who name the same cache_salt.",
+        )
+        .default(Preset::Text("none")),
+    ),
     honoured(FlagSpec::switch("help-all", "Also list the flags that are accepted without effect.")),
 ];

@@ -12,5 +12,5 @@ pub(crate) mod schema;
 pub use one_or_many::OneOrMany;
 pub use parse::{Json, SyntaxError};
 pub use path::Path;
-pub use read::{Fields, FromFields, FromJson, ReadError, read};
+pub use read::{Fields, FromFields, FromJson, ReadError, Unknown, read, read_noting};
 pub(crate) use record::record;

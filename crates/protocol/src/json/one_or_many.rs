@@ -1,7 +1,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{FromJson, Json, Path, ReadError};
+use super::{FromJson, Json, Path, ReadError, Unknown};
 
 /// A value for one request, or a list with one for each request of a batch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -56,6 +56,13 @@ impl<T: FromJson> FromJson for OneOrMany<T> {
         match json {
             list @ (Json::Ints(_) | Json::List(_)) => Vec::from_json(list, path).map(Self::Many),
             other => Err(ReadError::mismatch(Self::one(), &other, path)),
+        }
+    }
+
+    fn note_unknown(json: &Json, within: &str, unknown: &mut Unknown) {
+        match json {
+            Json::List(_) => Vec::<T>::note_unknown(json, within, unknown),
+            one => T::note_unknown(one, within, unknown),
         }
     }
 

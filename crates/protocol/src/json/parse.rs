@@ -4,13 +4,14 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Values a document may have besides the integers of lists of integers.
-pub(super) const MAX_VALUES: usize = 1 << 20;
+/// Values a document may have besides lists of token ids. One takes about a hundred bytes, in several copies.
+pub(super) const MAX_VALUES: usize = 1 << 18;
 
 /// A parsed document.
 ///
-/// Lists of integers, which can be long, are kept compactly; everything else is counted against a
-/// budget, so that a document never takes much more memory than its own text.
+/// Lists of integers that are members of the document itself, or lists of such lists, may be prompts: they can be
+/// long and are kept compactly. Everything else is counted against a budget, so that a document never takes much
+/// more memory than its own text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
     /// `null`
@@ -35,11 +36,19 @@ pub enum Json {
 
 /// The text is not JSON, or it is larger than anything we read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyntaxError(String);
+pub enum SyntaxError {
+    /// It is not JSON: what is wrong, and where.
+    Malformed(String),
+    /// It has too many values.
+    TooManyValues,
+}
 
 impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            Self::Malformed(what) => f.write_str(what),
+            Self::TooManyValues => write!(f, "more than {MAX_VALUES} values"),
+        }
     }
 }
 
@@ -48,15 +57,44 @@ impl std::error::Error for SyntaxError {}
 impl Json {
     /// Parses a whole document.
     pub fn parse(text: &[u8]) -> Result<Self, SyntaxError> {
-        let budget = Budget(Cell::new(MAX_VALUES));
+        let budget = Budget {
+            left: Cell::new(Some(MAX_VALUES)),
+            objects: Cell::new(0),
+        };
         let mut parser = serde_json::Deserializer::from_slice(text);
-        let json = budget
-            .deserialize(&mut parser)
-            .map_err(|error| SyntaxError(error.to_string()))?;
-        parser
-            .end()
-            .map_err(|error| SyntaxError(error.to_string()))?;
+        let parsed = budget.deserialize(&mut parser);
+        if budget.left.get().is_none() {
+            return Err(SyntaxError::TooManyValues);
+        }
+        let malformed = |error: serde_json::Error| SyntaxError::Malformed(error.to_string());
+        let json = parsed.map_err(malformed)?;
+        parser.end().map_err(malformed)?;
         Ok(json)
+    }
+
+    /// Integers in lists of nothing else, at any depth.
+    pub fn compact_integers(&self) -> usize {
+        match self {
+            Self::Ints(values) => values.len(),
+            Self::List(values) => values.iter().map(Self::compact_integers).sum(),
+            Self::Object(members) => members
+                .iter()
+                .map(|(_, value)| value.compact_integers())
+                .sum(),
+            _ => 0,
+        }
+    }
+
+    /// Whether an option is on: neither null, nor false, nor empty.
+    pub fn is_on(&self) -> bool {
+        match self {
+            Self::Null | Self::Bool(false) => false,
+            Self::Bool(true) | Self::Int(_) | Self::Large(_) | Self::Float(_) => true,
+            Self::String(text) => !text.is_empty(),
+            Self::Ints(values) => !values.is_empty(),
+            Self::List(values) => values.iter().any(Self::is_on),
+            Self::Object(members) => !members.is_empty(),
+        }
     }
 
     /// What kind of value this is, for messages.
@@ -92,14 +130,24 @@ impl From<Json> for Value {
     }
 }
 
-struct Budget(Cell<usize>);
+struct Budget {
+    /// Values that may still come; none where there were too many.
+    left: Cell<Option<usize>>,
+    /// Objects around the place that is read.
+    objects: Cell<usize>,
+}
 
 impl Budget {
     fn spend<E: serde::de::Error>(&self) -> Result<(), E> {
-        let left = self.0.get().checked_sub(1);
-        self.0
-            .set(left.ok_or_else(|| E::custom(format!("more than {MAX_VALUES} values")))?);
-        Ok(())
+        let left = self.left.get().and_then(|left| left.checked_sub(1));
+        self.left.set(left);
+        left.map(drop)
+            .ok_or_else(|| E::custom(SyntaxError::TooManyValues))
+    }
+
+    /// Prompts are members of the document itself: integers further inside are values like others.
+    fn counts_integers(&self) -> bool {
+        self.objects.get() > 1
     }
 }
 
@@ -148,14 +196,20 @@ impl<'de> Visitor<'de> for &Budget {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
         let mut ints = Vec::new();
+        let counted = self.counts_integers();
         while let Some(element) = seq.next_element_seed(self)? {
             if let Json::Int(value) = element {
+                if counted {
+                    self.spend()?;
+                }
                 ints.push(value);
                 continue;
             }
             let mut list = Vec::new();
             for value in ints {
-                self.spend()?;
+                if !counted {
+                    self.spend()?;
+                }
                 list.push(Json::Int(value));
             }
             self.spend()?;
@@ -171,11 +225,13 @@ impl<'de> Visitor<'de> for &Budget {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
         let mut members = Vec::new();
+        self.objects.set(self.objects.get() + 1);
         while let Some(key) = map.next_key::<String>()? {
             self.spend()?;
             let value = map.next_value_seed(self).map_err(A::Error::custom)?;
             members.push((key, value));
         }
+        self.objects.set(self.objects.get() - 1);
         Ok(Json::Object(members))
     }
 }
@@ -235,11 +291,37 @@ mod tests {
         for element in ["{}", "1.5"] {
             let wide = format!("[null{}]", format!(",{element}").repeat(MAX_VALUES));
             let message = Json::parse(wide.as_bytes()).unwrap_err().to_string();
-            assert!(message.starts_with("more than 1048576 values"), "{message}");
+            assert_eq!(message, "more than 262144 values");
         }
         let wide = format!("[{}null]", "1,".repeat(MAX_VALUES));
         assert!(Json::parse(wide.as_bytes()).is_err());
-        let tokens = format!("[{}1]", "1,".repeat(MAX_VALUES));
-        assert!(Json::parse(tokens.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn only_prompts_may_have_more_integers_than_a_document_has_values() {
+        let ints = format!("[{}1]", "1,".repeat(MAX_VALUES));
+        for prompt in ["[]", r#"{"input_ids": []}"#, r#"{"input_ids": [[], []]}"#] {
+            let text = prompt.replace("[]", &ints);
+            let json = Json::parse(text.as_bytes()).expect("a prompt");
+            assert!(json.compact_integers() > MAX_VALUES, "{prompt}");
+        }
+        for other in [
+            r#"{"chat_template_kwargs": {"a": []}}"#,
+            r#"{"tools": [{"a": [[]]}]}"#,
+            r#"{"a": [{"b": []}]}"#,
+        ] {
+            let text = other.replace("[]", &ints);
+            let refused = Json::parse(text.as_bytes());
+            assert_eq!(refused, Err(SyntaxError::TooManyValues), "{other}");
+        }
+    }
+
+    #[test]
+    fn many_small_lists_of_integers_inside_objects_are_counted_together() {
+        let list = format!("[{}]", ["1"; 64].join(","));
+        let lists = vec![list.as_str(); MAX_VALUES / 64].join(",");
+        let text = format!(r#"{{"a": {{"b": [{lists}]}}}}"#);
+        let refused = Json::parse(text.as_bytes());
+        assert_eq!(refused, Err(SyntaxError::TooManyValues));
     }
 }

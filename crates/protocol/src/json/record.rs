@@ -1,6 +1,7 @@
 /// Declares a request: every member is optional on the wire, null counts as absent, unknown
 /// members are ignored. Members after `..` are a group of their own, read from the same object.
-/// Members are taken as pydantic takes them, unless `take_exactly:` stands before the record.
+/// Members are taken as pydantic takes them, unless `take_exactly:` stands before the record. Those marked `@required`
+/// are described so; that they are there is checked by whoever needs them.
 macro_rules! record {
     ($(#[$meta:meta])* $visibility:vis struct $($rest:tt)*) => {
         $crate::json::record! { take: $(#[$meta])* $visibility struct $($rest)* }
@@ -8,7 +9,7 @@ macro_rules! record {
     (
         $take:ident: $(#[$meta:meta])*
         $visibility:vis struct $name:ident {
-            $( $(#[doc = $doc:literal])* $member:ident : $type:ty, )*
+            $( $(#[doc = $doc:literal])* $(@$mark:ident)? $member:ident : $type:ty, )*
             $( .. $(#[$group_meta:meta])* $group:ident : $group_type:ty, )*
         }
     ) => {
@@ -37,14 +38,42 @@ macro_rules! record {
                 })
             }
 
-            fn describe(members: &mut serde_json::Map<String, serde_json::Value>) {
+            fn knows(
+                name: &str,
+                value: &$crate::json::Json,
+                within: &str,
+                unknown: &mut $crate::json::Unknown,
+            ) -> bool {
+                $(
+                    if name == stringify!($member) {
+                        let within = match within {
+                            "" => name.to_owned(),
+                            _ => format!("{within}.{name}"),
+                        };
+                        <$type as $crate::json::FromJson>::note_unknown(value, &within, unknown);
+                        return true;
+                    }
+                )*
+                false $( || <$group_type as $crate::json::FromFields>::knows(name, value, within, unknown) )*
+            }
+
+            fn describe(
+                members: &mut serde_json::Map<String, serde_json::Value>,
+                required: &mut Vec<&'static str>,
+            ) {
                 $(
                     let about = concat!($($doc),*).trim();
                     let schema = <$type as $crate::json::FromJson>::schema();
-                    let schema = $crate::json::schema::member(schema, about);
+                    let marks: &[&str] = &[$(stringify!($mark))?];
+                    let schema = if marks.is_empty() {
+                        $crate::json::schema::member(schema, about)
+                    } else {
+                        required.push(stringify!($member));
+                        $crate::json::schema::required_member(schema, about)
+                    };
                     members.insert(stringify!($member).to_owned(), schema);
                 )*
-                $( <$group_type as $crate::json::FromFields>::describe(members); )*
+                $( <$group_type as $crate::json::FromFields>::describe(members, required); )*
             }
         }
 
@@ -69,10 +98,23 @@ macro_rules! record {
                 $crate::json::FromFields::from_fields(&mut fields)
             }
 
+            fn note_unknown(
+                json: &$crate::json::Json,
+                within: &str,
+                unknown: &mut $crate::json::Unknown,
+            ) {
+                unknown.note(json, within, <Self as $crate::json::FromFields>::knows);
+            }
+
             fn schema() -> serde_json::Value {
                 let mut members = serde_json::Map::new();
-                <Self as $crate::json::FromFields>::describe(&mut members);
-                serde_json::json!({"type": "object", "properties": members})
+                let mut required = Vec::new();
+                <Self as $crate::json::FromFields>::describe(&mut members, &mut required);
+                let mut schema = serde_json::json!({"type": "object", "properties": members});
+                if !required.is_empty() {
+                    schema["required"] = serde_json::json!(required);
+                }
+                schema
             }
         }
     };

@@ -1,7 +1,7 @@
 use serde_json::{Map, Value, json};
 
 use super::parse::MAX_VALUES;
-use super::{FromJson, Json, Path, ReadError, lax, schema};
+use super::{FromJson, Json, Path, ReadError, Unknown, lax, schema};
 
 impl FromJson for bool {
     fn one() -> String {
@@ -211,6 +211,14 @@ impl<T: FromJson> FromJson for Vec<T> {
         }
     }
 
+    fn note_unknown(json: &Json, within: &str, unknown: &mut Unknown) {
+        if let Json::List(values) = json {
+            for value in values {
+                T::note_unknown(value, within, unknown);
+            }
+        }
+    }
+
     fn schema() -> Value {
         json!({"type": "array", "items": T::schema()})
     }
@@ -246,6 +254,9 @@ impl<T: FromJson> FromJson for Option<T> {
     }
 }
 
+/// Integers in a member that may be anything; only prompts need more.
+const MAX_INTEGERS: usize = 1 << 14;
+
 /// Anything.
 impl FromJson for Value {
     fn one() -> String {
@@ -260,7 +271,15 @@ impl FromJson for Value {
         true
     }
 
-    fn from_json(json: Json, _: &Path<'_>) -> Result<Self, ReadError> {
+    fn from_json(json: Json, path: &Path<'_>) -> Result<Self, ReadError> {
+        let count = json.compact_integers();
+        if count > MAX_INTEGERS {
+            return Err(ReadError::TooManyIntegers {
+                path: path.to_string(),
+                count,
+                limit: MAX_INTEGERS,
+            });
+        }
         Ok(json.into())
     }
 

@@ -23,7 +23,11 @@ pub(crate) fn nullable(mut schema: Value) -> Value {
 
 /// The schema of a member of a request: null counts as absent.
 pub(crate) fn member(schema: Value, about: &str) -> Value {
-    let mut schema = nullable(schema);
+    required_member(nullable(schema), about)
+}
+
+/// The schema of a member that must be there.
+pub(crate) fn required_member(mut schema: Value, about: &str) -> Value {
     schema["description"] = json!(about);
     schema
 }

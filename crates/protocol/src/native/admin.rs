@@ -6,7 +6,7 @@ use crate::json::record;
 record! {
     /// The body of `/abort_request`.
     pub struct AbortRequest {
-        /// The request, or the beginning of its name.
+        /// The request by its whole name, or one output of it.
         rid: String,
         /// Whether all requests are meant.
         abort_all: bool,

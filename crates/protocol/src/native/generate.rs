@@ -57,6 +57,20 @@ record! {
         cache_salt: OneOrMany<Option<String>>,
         /// Whether the request is left out of the log.
         no_logs: bool,
+        /// Where the prompt was computed, on servers apart for prompts. No effect.
+        bootstrap_host: Value,
+        /// The same. No effect.
+        bootstrap_port: Value,
+        /// The same. No effect.
+        bootstrap_room: Value,
+        /// Which replica. No effect: there is one.
+        data_parallel_rank: Value,
+        /// The conversation that it belongs to. No effect: prefixes are found by themselves.
+        conversation_id: Value,
+        /// Labels for metrics. No effect.
+        custom_labels: Value,
+        /// What kinds of media there are. No effect: media are refused.
+        modalities: Value,
     }
 }
 

@@ -7,11 +7,11 @@ record! {
     /// The body of `/parse_function_call`.
     pub struct ParseFunctionCallRequest {
         /// What the model said.
-        text: String,
+        @required text: String,
         /// The functions it may call.
         tools: Value,
         /// How it writes calls.
-        tool_call_parser: String,
+        @required tool_call_parser: String,
     }
 }
 
@@ -39,9 +39,9 @@ record! {
     /// The body of `/separate_reasoning`.
     pub struct SeparateReasoningRequest {
         /// What the model said.
-        text: String,
+        @required text: String,
         /// How it marks its thinking.
-        reasoning_parser: String,
+        @required reasoning_parser: String,
     }
 }
 

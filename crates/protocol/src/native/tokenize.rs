@@ -1,4 +1,5 @@
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::json::{OneOrMany, record};
 
@@ -7,10 +8,22 @@ record! {
     pub struct TokenizeRequest {
         /// Which model; there is one.
         model: String,
-        /// What to encode.
+        /// What to encode: this, or messages.
         prompt: OneOrMany<String>,
-        /// Whether the tokens that begin or end a text are added.
+        /// Whether the tokens that begin or end a text are added; with messages the template decides unless this says so.
         add_special_tokens: bool,
+        /// A conversation to encode as the model reads it.
+        messages: Vec<Map<String, Value>>,
+        /// Functions the model may call.
+        tools: Vec<Map<String, Value>>,
+        /// Whether the beginning of the model's turn is added to messages; it is when absent.
+        add_generation_prompt: bool,
+        /// Whether the last message is a beginning to continue.
+        continue_final_message: bool,
+        /// How long to think.
+        reasoning_effort: Value,
+        /// More variables for the template.
+        chat_template_kwargs: Map<String, Value>,
     }
 }
 
@@ -51,7 +64,7 @@ record! {
         /// Which model; there is one.
         model: String,
         /// What to decode.
-        tokens: OneOrMany<Vec<i64>>,
+        @required tokens: OneOrMany<Vec<i64>>,
         /// Whether special tokens are left out.
         skip_special_tokens: bool,
     }

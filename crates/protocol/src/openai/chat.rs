@@ -7,7 +7,7 @@ record! {
     /// The body of `/v1/chat/completions`.
     pub struct ChatRequest {
         /// The conversation; members are kept as they are, templates look at all of them.
-        messages: Vec<Map<String, Value>>,
+        @required messages: Vec<Map<String, Value>>,
         /// Most tokens to generate.
         max_completion_tokens: i64,
         /// The same, as it was called before.
@@ -32,6 +32,10 @@ record! {
         chat_template_kwargs: Map<String, Value>,
         /// Whether the last message is a beginning to continue.
         continue_final_message: bool,
+        /// What the answer is made of; text alone is served.
+        modalities: Vec<String>,
+        /// What is likely to be answered. No effect.
+        prediction: Value,
         .. /// What completions have too.
         controls: Controls,
     }

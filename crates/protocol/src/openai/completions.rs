@@ -1,5 +1,3 @@
-use serde_json::Value;
-
 use super::{Controls, Prompt};
 use crate::json::{OneOrMany, record};
 
@@ -7,7 +5,7 @@ record! {
     /// The body of `/v1/completions`.
     pub struct CompletionRequest {
         /// What to continue.
-        prompt: OneOrMany<Prompt>,
+        @required prompt: OneOrMany<Prompt>,
         /// Most tokens to generate.
         max_tokens: i64,
         /// How many likeliest tokens per position; absent for no log-probabilities at all.
@@ -18,8 +16,6 @@ record! {
         best_of: i64,
         /// The text after the gap to fill.
         suffix: String,
-        /// The output must be JSON of this schema.
-        json_schema: Value,
         .. /// What chats have too.
         controls: Controls,
     }

@@ -48,6 +48,8 @@ record! {
         seed: u64,
         /// The form of the output.
         response_format: Value,
+        /// The output must be JSON of this schema.
+        json_schema: Value,
         /// The output must match this pattern.
         regex: String,
         /// The output must follow this grammar.
@@ -70,6 +72,18 @@ record! {
         cache_salt: OneOrMany<Option<String>>,
         /// Larger goes first under the priority policy.
         priority: i64,
+        /// Who asks. No effect.
+        user: Value,
+        /// The same, for abuse detection. No effect.
+        safety_identifier: Value,
+        /// The client's own notes. No effect.
+        metadata: Value,
+        /// Whether the answer is kept for later. No effect: nothing is kept.
+        store: Value,
+        /// How fast the answer should come. No effect.
+        service_tier: Value,
+        /// Requests that begin alike. No effect: prefixes are found by themselves.
+        prompt_cache_key: Value,
     }
 }
 

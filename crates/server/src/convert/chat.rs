@@ -1,17 +1,18 @@
-use protocol::openai::ChatRequest;
-use serde_json::{Map, Value};
-use text::{
-    ReasoningFormat, RenderInput, SamplingDefaults, Template, ToolFormat, prepare_messages,
-};
+use std::sync::Arc;
 
+use ::sampling::LogProbRequest;
+use protocol::openai::ChatRequest;
+use text::{ReasoningFormat, SamplingDefaults, ToolFormat};
+
+use super::conversation::Conversation;
 use super::log_probs;
-use super::refuse::unless_absent;
 use super::sampling::{self, Rules};
-use super::spread::{names, namespaces, priority};
+use super::spread::{Caller, names, namespaces, priority};
 use crate::error::ApiError;
 use crate::generation::{Generation, Prompt, Told};
 use crate::pipeline::TextPipeline;
 use crate::respond::message::{MessageParser, Thinking};
+use crate::respond::thought_count::ThoughtCount;
 
 /// What a chat asks for.
 pub(crate) struct Chat {
@@ -19,6 +20,8 @@ pub(crate) struct Chat {
     pub(crate) log_probs: bool,
     /// Ready for the beginning of the answer.
     pub(crate) parser: MessageParser,
+    /// The same, where thinking is a field of its own.
+    pub(crate) thoughts: Option<ThoughtCount>,
 }
 
 pub(crate) fn chat(
@@ -26,49 +29,82 @@ pub(crate) fn chat(
     text: &TextPipeline,
     defaults: &SamplingDefaults,
     rules: Rules,
+    caller: &Caller,
 ) -> Result<Chat, ApiError> {
-    let template = text.template.as_ref().ok_or_else(|| {
-        ApiError::invalid("The model has no chat template; give one with --chat-template.")
-    })?;
-    let tools = tools(&request)?;
-    let prompt = render(&mut request, template, tools.as_ref())?;
-    let parsers = Parsers::wanted(&request, text, tools.is_some());
-    let controls = &mut request.controls;
-    let id = names(controls.rid.take(), 1)?.remove(0);
-    let namespace = namespaces(controls.extra_key.take(), controls.cache_salt.take(), 1)?.remove(0);
+    refuse_other_modalities(&request)?;
     let max_tokens = request.max_completion_tokens.or(request.max_tokens);
-    let mut sampling = sampling::openai(controls, max_tokens, defaults, rules)?;
+    rules.check_max_completion_tokens(max_tokens)?;
+    let mut sampling = sampling::openai(&request.controls, max_tokens, defaults, rules)?;
+    let log_probs = log_probs_of(&request)?;
+    let rendered = conversation(&mut request).render(text.template.as_ref())?;
+    let parsers = Parsers::wanted(&request, text, rendered.has_tools);
     sampling.text.skip_special &= !parsers.need_special_tokens();
-    let wanted = request.logprobs.unwrap_or(false);
-    if !wanted && request.top_logprobs.is_some_and(|top| top > 0) {
-        return Err(ApiError::invalid("top_logprobs needs logprobs to be true."));
-    }
-    let log_probs = if wanted {
-        Some(log_probs::request(log_probs::Wanted {
-            start: -1,
-            top: request.top_logprobs.unwrap_or(0),
-            token_ids: Vec::new(),
-        })?)
-    } else {
-        None
-    };
-    let priority = priority(controls.priority);
-    let parser = parsers.for_answer_to(&prompt);
-    let prompt = Prompt::Rendered(prompt);
-    let generation = Generation {
-        id,
-        prompt,
-        sampling,
-        log_probs,
-        namespace,
-        priority,
-        told: Told::default(),
-    };
+    let controls = &mut request.controls;
+    let mut id = names(controls.rid.take(), 1)?;
+    let (extra_key, cache_salt) = (controls.extra_key.take(), controls.cache_salt.take());
+    let namespace = namespaces(caller, extra_key, cache_salt, 1)?.remove(0);
+    let thoughts = parsers.reasoning.map(|(format, _)| {
+        ThoughtCount::new(
+            &text.tokenizer,
+            sampling.text.skip_special,
+            format,
+            &rendered.text,
+        )
+    });
     Ok(Chat {
-        generation,
-        log_probs: wanted,
-        parser,
+        log_probs: log_probs.is_some(),
+        parser: parsers.for_answer_to(&rendered.text),
+        thoughts,
+        generation: Generation {
+            id: id.each.remove(0),
+            batch: None,
+            prompt: Prompt::Rendered(rendered.text),
+            sampling,
+            log_probs,
+            namespace,
+            priority: priority(controls.priority),
+            told: Told::default(),
+        },
     })
+}
+
+fn conversation(request: &mut ChatRequest) -> Conversation {
+    Conversation {
+        messages: request.messages.take(),
+        tools: request.tools.take(),
+        tool_choice: request.tool_choice.take(),
+        reasoning_effort: request.reasoning_effort.take(),
+        kwargs: request.chat_template_kwargs.take(),
+        add_generation_prompt: None,
+        continue_final_message: request.continue_final_message,
+    }
+}
+
+fn log_probs_of(request: &ChatRequest) -> Result<Option<Arc<LogProbRequest>>, ApiError> {
+    let top = request.top_logprobs.unwrap_or(0);
+    if !request.logprobs.unwrap_or(false) {
+        if top > 0 {
+            return Err(ApiError::invalid("top_logprobs needs logprobs to be true."));
+        }
+        return Ok(None);
+    }
+    let wanted = log_probs::Wanted {
+        start: -1,
+        top,
+        token_ids: Vec::new(),
+    };
+    log_probs::request(wanted).map(Some)
+}
+
+fn refuse_other_modalities(request: &ChatRequest) -> Result<(), ApiError> {
+    let wanted = request.modalities.iter().flatten();
+    match wanted.into_iter().find(|kind| *kind != "text") {
+        None => Ok(()),
+        Some(kind) => Err(ApiError::Invalid(format!(
+            "modalities: {kind:?} is not supported by this server: answers are text; ask for [\"text\"], or leave it \
+             out."
+        ))),
+    }
 }
 
 /// What is looked for in the answer.
@@ -107,122 +143,4 @@ impl Parsers {
         }
         parser
     }
-}
-
-/// The conversation as the model reads it.
-fn render(
-    request: &mut ChatRequest,
-    template: &Template,
-    tools: Option<&Value>,
-) -> Result<String, ApiError> {
-    let messages = request.messages.take();
-    let messages = messages.ok_or_else(|| ApiError::invalid("messages: field required"))?;
-    if messages.is_empty() {
-        return Err(ApiError::invalid("Messages cannot be empty."));
-    }
-    check_messages(&messages)?;
-    let messages = Value::Array(messages.into_iter().map(Value::Object).collect());
-    let messages = prepare_messages(&messages, template.content_format())
-        .map_err(|error| ApiError::Invalid(error.to_string()))?;
-    let kwargs = kwargs(request);
-    let continues = request.continue_final_message.unwrap_or(false);
-    Ok(template.render(RenderInput {
-        messages: &messages,
-        tools,
-        add_generation_prompt: !continues,
-        continue_final_message: continues,
-        kwargs: Some(&kwargs),
-        now: None,
-    })?)
-}
-
-const ROLES: [&str; 6] = [
-    "system",
-    "user",
-    "assistant",
-    "tool",
-    "function",
-    "developer",
-];
-
-fn check_messages(messages: &[Map<String, Value>]) -> Result<(), ApiError> {
-    for (index, message) in messages.iter().enumerate() {
-        let role = message.get("role").and_then(Value::as_str);
-        let Some(role) = role else {
-            return Err(ApiError::Invalid(format!(
-                "messages[{index}].role: field required"
-            )));
-        };
-        if !ROLES.contains(&role) {
-            return Err(ApiError::Invalid(format!(
-                "messages[{index}].role: expected one of {}, got {role:?}",
-                ROLES.join(", ")
-            )));
-        }
-        let content = message.get("content").filter(|content| !content.is_null());
-        if role == "user" && content.is_none() {
-            return Err(ApiError::Invalid(format!(
-                "messages[{index}].content: field required"
-            )));
-        }
-        let parts = content.and_then(Value::as_array);
-        for (number, part) in parts.into_iter().flatten().enumerate() {
-            let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
-            if kind.ends_with("_url") {
-                return Err(ApiError::Invalid(format!(
-                    "messages[{index}].content[{number}]: {kind} is not supported by this server."
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The tools that the template may show.
-fn tools(request: &ChatRequest) -> Result<Option<Value>, ApiError> {
-    let wanted = may_choose_tools(request.tool_choice.as_ref())?;
-    let given = request.tools.as_ref().filter(|tools| !tools.is_empty());
-    let Some(tools) = given.filter(|_| wanted) else {
-        return Ok(None);
-    };
-    for (index, tool) in tools.iter().enumerate() {
-        let name = tool
-            .get("function")
-            .and_then(|function| function.get("name"));
-        if !name.is_some_and(Value::is_string) {
-            return Err(ApiError::Invalid(format!(
-                "tools[{index}].function.name: field required"
-            )));
-        }
-    }
-    Ok(Some(Value::Array(
-        tools.iter().cloned().map(Value::Object).collect(),
-    )))
-}
-
-/// Whether the model may choose tools; that it has to is refused.
-fn may_choose_tools(choice: Option<&Value>) -> Result<bool, ApiError> {
-    let Some(choice) = choice else {
-        return Ok(true);
-    };
-    let named = choice.pointer("/function/name").is_some();
-    unless_absent([
-        ("tool_choice \"required\"", choice == "required"),
-        ("tool_choice with a named function", named),
-    ])?;
-    match choice.as_str() {
-        Some("auto") => Ok(true),
-        Some("none") => Ok(false),
-        _ => Err(ApiError::invalid(
-            "tool_choice: expected auto, none, required or a function with its name",
-        )),
-    }
-}
-
-fn kwargs(request: &mut ChatRequest) -> Map<String, Value> {
-    let mut kwargs = request.chat_template_kwargs.take().unwrap_or_default();
-    if let Some(effort) = request.reasoning_effort.take() {
-        kwargs.entry("reasoning_effort").or_insert(effort);
-    }
-    kwargs
 }

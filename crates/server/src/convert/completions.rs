@@ -3,9 +3,9 @@ use protocol::openai::{self, CompletionRequest};
 use text::SamplingDefaults;
 
 use super::log_probs;
-use super::refuse::{is_on, unless_absent};
+use super::refuse::unless_absent;
 use super::sampling::{self, Rules};
-use super::spread::{names, namespaces, priority};
+use super::spread::{Caller, names, namespaces, priority};
 use crate::error::ApiError;
 use crate::generation::{Generation, Prompt, Told};
 
@@ -23,23 +23,17 @@ pub(crate) struct CompletionBatch {
 pub(crate) fn batch(
     request: &mut CompletionRequest,
     rules: Rules,
+    caller: &Caller,
 ) -> Result<CompletionBatch, ApiError> {
-    unless_absent([
-        (
-            "suffix",
-            request
-                .suffix
-                .as_deref()
-                .is_some_and(|suffix| !suffix.is_empty()),
-        ),
-        ("json_schema", is_on(request.json_schema.as_ref())),
-    ])?;
+    let suffix = request.suffix.as_deref().unwrap_or_default();
+    unless_absent([("suffix", !suffix.is_empty())])?;
     let prompts = prompts(request.prompt.take())?;
     let count = prompts.len();
     let echo = request.echo.unwrap_or(false);
     let controls = &mut request.controls;
-    let rids = names(controls.rid.take(), count)?;
-    let spaces = namespaces(controls.extra_key.take(), controls.cache_salt.take(), count)?;
+    let names = names(controls.rid.take(), count)?;
+    let (extra_key, cache_salt) = (controls.extra_key.take(), controls.cache_salt.take());
+    let spaces = namespaces(caller, extra_key, cache_salt, count)?;
     let max_tokens = request.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
     let defaults = SamplingDefaults::default();
     let sampling = sampling::openai(controls, Some(max_tokens), &defaults, rules)?;
@@ -52,9 +46,10 @@ pub(crate) fn batch(
         })?),
     };
     let echo = echo.then(|| prompts.clone());
-    let generations = prompts.into_iter().zip(rids).zip(spaces);
+    let generations = prompts.into_iter().zip(names.each).zip(spaces);
     let generations = generations.map(|((prompt, id), namespace)| Generation {
         id,
+        batch: names.shared.clone(),
         prompt,
         sampling: sampling.clone(),
         log_probs: log_probs.clone(),
@@ -79,7 +74,7 @@ fn prompts(prompt: Option<OneOrMany<openai::Prompt>>) -> Result<Vec<Prompt>, Api
     }
     let convert = |prompt| match prompt {
         openai::Prompt::Text(text) => Ok(Prompt::Text(text)),
-        openai::Prompt::Tokens(ids) => log_probs::tokens("prompt", ids).map(Prompt::Tokens),
+        openai::Prompt::Tokens(ids) => log_probs::tokens("prompt", &ids).map(Prompt::Tokens),
     };
     prompts.into_iter().map(convert).collect()
 }

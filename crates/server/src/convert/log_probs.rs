@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use protocol::json::OneOrMany;
 use sampling::{LogProbRequest, Token};
 
 use crate::error::ApiError;
@@ -11,7 +12,7 @@ pub(super) struct Wanted {
     /// How many likeliest tokens.
     pub(super) top: i64,
     /// Tokens of interest.
-    pub(super) token_ids: Vec<i64>,
+    pub(super) token_ids: Vec<Token>,
 }
 
 pub(super) fn request(wanted: Wanted) -> Result<Arc<LogProbRequest>, ApiError> {
@@ -26,15 +27,40 @@ pub(super) fn request(wanted: Wanted) -> Result<Arc<LogProbRequest>, ApiError> {
     Ok(Arc::new(LogProbRequest {
         start: u32::try_from(wanted.start).ok(),
         top,
-        token_ids: tokens("token_ids_logprob", wanted.token_ids)?,
+        token_ids: wanted.token_ids,
     }))
 }
 
 /// Tokens as the engine counts them; what it does not know it refuses itself.
-pub(super) fn tokens(name: &str, ids: Vec<i64>) -> Result<Vec<Token>, ApiError> {
-    let convert = |id| {
+pub(super) fn tokens(name: &str, ids: &[i64]) -> Result<Vec<Token>, ApiError> {
+    let convert = |&id: &i64| {
         Token::try_from(id)
             .map_err(|_| ApiError::Invalid(format!("{name} contains {id}, which is no token.")))
     };
-    ids.into_iter().map(convert).collect()
+    ids.iter().map(convert).collect()
+}
+
+/// Refuses lists of tokens of interest for a single prompt, and tokens beyond the vocabulary.
+pub(super) fn check_chosen(
+    chosen: Option<&OneOrMany<Vec<i64>>>,
+    is_list: bool,
+    vocabulary: usize,
+) -> Result<(), ApiError> {
+    let lists = match chosen {
+        None => return Ok(()),
+        Some(OneOrMany::One(list)) => std::slice::from_ref(list),
+        Some(OneOrMany::Many(lists)) if is_list => lists.as_slice(),
+        Some(OneOrMany::Many(_)) => {
+            return Err(ApiError::invalid(
+                "token_ids_logprob: expected a list of integers for a single prompt, got a list of lists",
+            ));
+        }
+    };
+    let known = |id: &i64| usize::try_from(*id).is_ok_and(|id| id < vocabulary);
+    match lists.iter().flatten().find(|id| !known(id)) {
+        None => Ok(()),
+        Some(id) => Err(ApiError::Invalid(format!(
+            "token_ids_logprob contains {id}, the vocabulary has {vocabulary} tokens."
+        ))),
+    }
 }

@@ -1,10 +1,13 @@
+use std::sync::Arc;
+
+use ::sampling::LogProbRequest;
 use protocol::json::OneOrMany;
 use protocol::native::{GenerateRequest, SamplingParams};
 use serde_json::Value;
 
 use super::refuse::{is_on, unless_absent};
 pub(crate) use super::sampling::Rules;
-use super::spread::{names, namespaces, priority, spread};
+use super::spread::{Caller, Spread, names, namespaces, priority};
 use super::{log_probs, sampling};
 use crate::error::ApiError;
 use crate::generation::{Delivery, Generation, Prompt, Sampling, Told};
@@ -25,49 +28,38 @@ pub(crate) fn batch(
     request: GenerateRequest,
     preferred: Option<&SamplingParams>,
     rules: Rules,
+    caller: &Caller,
 ) -> Result<NativeBatch, ApiError> {
     refuse(&request)?;
     let (prompts, is_list) = prompts(request.text, request.input_ids)?;
     let count = prompts.len();
-    let params = spread("sampling_params", request.sampling_params, count)?;
     let told = Told {
         in_metrics: request.log_metrics.unwrap_or(true),
         in_log: !request.no_logs.unwrap_or(false),
     };
-    let mut rids = names(request.rid, count)?.into_iter();
-    let mut spaces = namespaces(request.extra_key, request.cache_salt, count)?.into_iter();
-    let wanted = spread("return_logprob", request.return_logprob, count)?;
-    let starts = spread("logprob_start_len", request.logprob_start_len, count)?;
-    let tops = spread("top_logprobs_num", request.top_logprobs_num, count)?;
-    let mut chosen = spread("token_ids_logprob", request.token_ids_logprob, count)?;
+    let names = names(request.rid, count)?;
+    let spaces = namespaces(caller, request.extra_key, request.cache_salt, count)?;
+    let params = Spread::new("sampling_params", request.sampling_params, count)?;
+    let chosen = request.token_ids_logprob;
+    log_probs::check_chosen(chosen.as_ref(), is_list, rules.vocabulary)?;
+    let scores = Scores {
+        wanted: Spread::new("return_logprob", request.return_logprob, count)?,
+        starts: Spread::new("logprob_start_len", request.logprob_start_len, count)?,
+        tops: Spread::new("top_logprobs_num", request.top_logprobs_num, count)?,
+        chosen: Spread::new("token_ids_logprob", chosen, count)?,
+    };
+    let unsaid = preferred.cloned().unwrap_or_default();
+    let (mut conversion, mut last_scores) = (Conversion::default(), LastScores::default());
     let mut generations = Vec::with_capacity(count);
-    // Equal parameters are converted once: patterns take their time.
-    let mut converted: Option<(SamplingParams, Sampling)> = None;
-    for (index, (prompt, params)) in prompts.into_iter().zip(params).enumerate() {
-        let params = params.or_else(|| preferred.cloned()).unwrap_or_default();
-        let log_probs = if wanted[index].unwrap_or(false) {
-            Some(log_probs::request(log_probs::Wanted {
-                start: starts[index].unwrap_or(-1),
-                top: tops[index].unwrap_or(0),
-                token_ids: chosen[index].take().unwrap_or_default(),
-            })?)
-        } else {
-            None
-        };
-        let sampling = match &converted {
-            Some((given, sampling)) if *given == params => sampling.clone(),
-            _ => {
-                let sampling = sampling::native(params.clone(), rules)?;
-                converted = Some((params, sampling.clone()));
-                sampling
-            }
-        };
+    let requests = prompts.into_iter().zip(names.each).zip(spaces);
+    for (index, ((prompt, id), namespace)) in requests.enumerate() {
         generations.push(Generation {
-            id: rids.next().unwrap_or_default(),
+            id,
+            batch: names.shared.clone(),
             prompt,
-            sampling,
-            log_probs,
-            namespace: spaces.next().flatten(),
+            sampling: conversion.of(params.get(index).unwrap_or(&unsaid), rules)?,
+            log_probs: scores.of(index, &mut last_scores)?,
+            namespace,
             priority: priority(request.priority),
             told,
         });
@@ -79,6 +71,67 @@ pub(crate) fn batch(
         text_in_log_probs: request.return_text_in_logprobs.unwrap_or(false),
         return_prompt_tokens: request.return_prompt_token_ids.unwrap_or(false),
     })
+}
+
+/// The last sampling parameters that were converted. Equal ones are not converted again: patterns take their time, and
+/// lists their memory.
+#[derive(Default)]
+struct Conversion<'a> {
+    last: Option<(&'a SamplingParams, Sampling)>,
+}
+
+impl<'a> Conversion<'a> {
+    fn of(&mut self, params: &'a SamplingParams, rules: Rules) -> Result<Sampling, ApiError> {
+        match &self.last {
+            Some((last, sampling)) if std::ptr::eq(*last, params) || *last == params => {
+                Ok(sampling.clone())
+            }
+            _ => {
+                let sampling = sampling::native(params.clone(), rules)?;
+                self.last = Some((params, sampling.clone()));
+                Ok(sampling)
+            }
+        }
+    }
+}
+
+/// What the requests of a batch want to know about probabilities.
+struct Scores {
+    wanted: Spread<bool>,
+    starts: Spread<i64>,
+    tops: Spread<i64>,
+    chosen: Spread<Vec<i64>>,
+}
+
+/// The last such wish that was converted.
+type LastScores<'a> = Option<((i64, i64, &'a [i64]), Arc<LogProbRequest>)>;
+
+impl Scores {
+    fn of<'a>(
+        &'a self,
+        index: usize,
+        last: &mut LastScores<'a>,
+    ) -> Result<Option<Arc<LogProbRequest>>, ApiError> {
+        if !self.wanted.get(index).copied().unwrap_or(false) {
+            return Ok(None);
+        }
+        let start = self.starts.get(index).copied().unwrap_or(-1);
+        let top = self.tops.get(index).copied().unwrap_or(0);
+        let chosen = self.chosen.get(index).map_or(&[][..], Vec::as_slice);
+        if let Some(((last_start, last_top, last_chosen), asked)) = last
+            && (*last_start, *last_top) == (start, top)
+            && std::ptr::eq(*last_chosen, chosen)
+        {
+            return Ok(Some(Arc::clone(asked)));
+        }
+        let asked = log_probs::request(log_probs::Wanted {
+            start,
+            top,
+            token_ids: log_probs::tokens("token_ids_logprob", chosen)?,
+        })?;
+        *last = Some(((start, top, chosen), Arc::clone(&asked)));
+        Ok(Some(asked))
+    }
 }
 
 fn refuse(request: &GenerateRequest) -> Result<(), ApiError> {
@@ -113,7 +166,7 @@ fn prompts(
     text: Option<OneOrMany<String>>,
     input_ids: Option<OneOrMany<Vec<i64>>>,
 ) -> Result<(Vec<Prompt>, bool), ApiError> {
-    let tokens = |ids| log_probs::tokens("input_ids", ids).map(Prompt::Tokens);
+    let tokens = |ids: Vec<i64>| log_probs::tokens("input_ids", &ids).map(Prompt::Tokens);
     let (prompts, is_list) = match (text, input_ids) {
         (Some(_), Some(_)) => {
             return Err(ApiError::invalid(
@@ -158,6 +211,7 @@ mod tests {
             vocabulary: 10,
             stream_interval: 1,
             has_text: true,
+            longest_output: None,
         };
         for (more, in_metrics, in_log) in [
             ("", true, true),
@@ -167,7 +221,7 @@ mod tests {
         ] {
             let body = format!(r#"{{"text": ["a", "b"]{more}}}"#);
             let request = protocol::json::read(body.as_bytes()).expect("a request");
-            let batch = batch(request, None, rules).expect("a sound request");
+            let batch = batch(request, None, rules, &Caller::Anyone).expect("a sound request");
             let expected = Told { in_metrics, in_log };
             assert!(batch.generations.iter().all(|one| one.told == expected));
         }

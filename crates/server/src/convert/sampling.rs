@@ -13,6 +13,15 @@ use crate::generation::{Sampling, TextOptions};
 /// Most outputs per prompt.
 const MAX_CHOICES: i64 = 4096;
 
+/// Most stop strings of a request.
+const MAX_STOPS: usize = 256;
+
+/// Most bytes of a stop string.
+const MAX_STOP_LENGTH: usize = 1024;
+
+/// Most tokens that end an output besides the model's own.
+const MAX_STOP_TOKENS: usize = 4096;
+
 /// What the server adds to what requests say.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
@@ -20,9 +29,26 @@ pub(crate) struct Rules {
     pub(crate) stream_interval: usize,
     /// Whether tokens become text here.
     pub(crate) has_text: bool,
+    /// Most tokens that may be asked for; none where longer outputs are cut.
+    pub(crate) longest_output: Option<usize>,
 }
 
 impl Rules {
+    /// Refuses more tokens than any answer of a chat could have, in the words that clients look for.
+    pub(super) fn check_max_completion_tokens(self, wanted: Option<i64>) -> Result<(), ApiError> {
+        let too_large = |tokens: &i64| {
+            let longest = self.longest_output;
+            longest.is_some_and(|longest| usize::try_from(*tokens).is_ok_and(|all| all > longest))
+        };
+        match (wanted.filter(too_large), self.longest_output) {
+            (Some(tokens), Some(longest)) => Err(ApiError::Invalid(format!(
+                "max_completion_tokens is too large: {tokens}. This model supports at most {longest} completion \
+                 tokens."
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     fn sampling(
         self,
         options: &SamplingOptions,
@@ -44,7 +70,7 @@ impl Rules {
 
 /// What ends an output besides tokens.
 struct Stops {
-    strings: Vec<String>,
+    strings: Arc<[String]>,
     patterns: Option<StopPatterns>,
 }
 
@@ -57,6 +83,7 @@ impl Stops {
     ) -> Result<Self, ApiError> {
         let mut strings = strings.map(OneOrMany::into_vec).unwrap_or_default();
         let patterns = patterns.map(OneOrMany::into_vec).unwrap_or_default();
+        check_stop_strings(&strings)?;
         if !rules.has_text {
             let given = [("stop", &strings), ("stop_regex", &patterns)];
             if let Some((name, _)) = given.iter().find(|(_, given)| !given.is_empty()) {
@@ -67,7 +94,36 @@ impl Stops {
         }
         let (plain, patterns) = StopPatterns::beside_plain(patterns)?;
         strings.extend(plain);
-        Ok(Self { strings, patterns })
+        Ok(Self {
+            strings: strings.into(),
+            patterns,
+        })
+    }
+}
+
+/// Every piece of an output is held against every stop string.
+fn check_stop_strings(strings: &[String]) -> Result<(), ApiError> {
+    if strings.len() > MAX_STOPS {
+        return Err(ApiError::Invalid(format!(
+            "stop: at most {MAX_STOPS} strings are taken, got {}; stop_regex says many in one",
+            strings.len()
+        )));
+    }
+    match strings.iter().find(|string| string.len() > MAX_STOP_LENGTH) {
+        None => Ok(()),
+        Some(long) => Err(ApiError::Invalid(format!(
+            "stop: a string may have {MAX_STOP_LENGTH} bytes, got {}",
+            long.len()
+        ))),
+    }
+}
+
+fn check_stop_tokens(tokens: Option<&Vec<i64>>) -> Result<(), ApiError> {
+    match tokens.map_or(0, Vec::len) {
+        count if count > MAX_STOP_TOKENS => Err(ApiError::Invalid(format!(
+            "stop_token_ids: at most {MAX_STOP_TOKENS} are taken, got {count}"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -88,6 +144,7 @@ pub(super) fn native(wire: native::SamplingParams, rules: Rules) -> Result<Sampl
         ("ebnf", wire.ebnf.is_some()),
         ("structural_tag", is_on(wire.structural_tag.as_ref())),
     ])?;
+    check_stop_tokens(wire.stop_token_ids.as_ref())?;
     let default = SamplingOptions::default();
     let options = SamplingOptions {
         max_new_tokens: wire
@@ -126,6 +183,7 @@ pub(super) fn openai(
     rules: Rules,
 ) -> Result<Sampling, ApiError> {
     refuse_openai(controls)?;
+    check_stop_tokens(controls.stop_token_ids.as_ref())?;
     if let Some(count) = max_tokens.filter(|count| *count <= 0) {
         return Err(ApiError::Invalid(format!(
             "max_tokens must be positive, got {count}."
@@ -173,6 +231,7 @@ fn refuse_openai(controls: &Controls) -> Result<(), ApiError> {
         .map(OneOrMany::into_vec)
         .unwrap_or_default();
     unless_absent([
+        ("json_schema", is_on(controls.json_schema.as_ref())),
         ("regex", controls.regex.is_some()),
         ("ebnf", controls.ebnf.is_some()),
         (

@@ -33,6 +33,22 @@ impl Exposition {
         self.line(name, "", "", &number(value as f64));
     }
 
+    /// Values of one name, told apart by labels of their own.
+    pub(super) fn labelled(
+        &mut self,
+        (name, kind): (&str, &str),
+        help: &str,
+        rows: Vec<(Vec<(&str, String)>, u64)>,
+    ) {
+        self.head(name, help, kind);
+        for (labels, value) in rows {
+            let labels = labels.iter().fold(String::new(), |all, (label, value)| {
+                format!("{all},{label}=\"{}\"", escaped(value))
+            });
+            self.line(name, "", &labels, &number(value as f64));
+        }
+    }
+
     pub(super) fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
         self.head(name, help, "histogram");
         self.distribution(name, "", histogram);

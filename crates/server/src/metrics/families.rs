@@ -30,7 +30,7 @@ fn specified(spec: &str) -> BTreeMap<String, &'static str> {
 /// Those of an exposition.
 fn exported() -> BTreeMap<String, String> {
     let metrics = Metrics::new("tiny", StartTimes::default());
-    let text = metrics.exposition(&EngineStats::default(), Room::default());
+    let text = metrics.exposition(&EngineStats::default(), Room::default(), 0);
     let kinds = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE sglang:"));

@@ -4,7 +4,9 @@ mod exposition;
 #[cfg(test)]
 mod families;
 mod histogram;
+mod http;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -12,6 +14,8 @@ use engine::EngineStats;
 
 pub(crate) use exposition::Exposition;
 use histogram::Histogram;
+use http::HttpRequests;
+pub(crate) use http::count_request;
 
 use crate::config::StartTimes;
 
@@ -61,6 +65,7 @@ const STAGE: &[f64] = &{
 pub(crate) struct Metrics {
     model_name: String,
     start_times: StartTimes,
+    pub(crate) http: Arc<HttpRequests>,
     prompt_tokens: AtomicU64,
     generation_tokens: AtomicU64,
     cached_tokens: AtomicU64,
@@ -113,6 +118,7 @@ impl Metrics {
         Self {
             model_name: model_name.to_owned(),
             start_times,
+            http: Arc::default(),
             prompt_tokens: AtomicU64::new(0),
             generation_tokens: AtomicU64::new(0),
             cached_tokens: AtomicU64::new(0),
@@ -169,7 +175,7 @@ impl Metrics {
     }
 
     /// Everything as Prometheus reads it.
-    pub(crate) fn exposition(&self, stats: &EngineStats, room: Room) -> String {
+    pub(crate) fn exposition(&self, stats: &EngineStats, room: Room, unknown: u64) -> String {
         let labels = [
             ("model_name", self.model_name.as_str()),
             ("engine_type", "unified"),
@@ -215,7 +221,13 @@ impl Metrics {
             "Number of cached tokens given up.",
             evicted,
         );
+        out.counter(
+            "unknown_request_members_total",
+            "Number of members of requests that were not known and ignored.",
+            unknown,
+        );
         self.histograms(&mut out);
+        self.http.write(&mut out);
         out.finish()
     }
 
@@ -392,7 +404,7 @@ mod tests {
             end_to_end_seconds: 0.2,
         });
         metrics.aborted();
-        let text = metrics.exposition(&EngineStats::default(), Room::default());
+        let text = metrics.exposition(&EngineStats::default(), Room::default(), 3);
         let chosen: Vec<&str> = text
             .lines()
             .filter(|line| {
@@ -419,6 +431,7 @@ mod tests {
             sglang:num_requests_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 1.0
             sglang:num_aborted_requests_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 1.0
             sglang:evicted_tokens_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 0.0
+            sglang:unknown_request_members_total{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0"} 3.0
             # HELP sglang:inter_token_latency_seconds Histogram of inter-token latency in seconds.
             # TYPE sglang:inter_token_latency_seconds histogram
             sglang:inter_token_latency_seconds_bucket{model_name="a \"model\"",engine_type="unified",tp_rank="0",pp_rank="0",le="0.1"} 3.0

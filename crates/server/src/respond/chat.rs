@@ -9,6 +9,7 @@ use text::Tokenizer;
 use super::completions::{Envelope, stream_error};
 use super::log_probs;
 use super::message::MessageParser;
+use super::thought_count::ThoughtCount;
 use super::usage::Ledger;
 use crate::clock;
 use crate::outputs::Facts;
@@ -23,6 +24,8 @@ pub(crate) struct ChatView {
     pub(crate) log_prob_text: Option<Tokenizer>,
     /// Ready for the beginning of an answer.
     pub(crate) parser: MessageParser,
+    /// The same, where thinking is told apart.
+    pub(crate) thoughts: Option<ThoughtCount>,
 }
 
 impl ChatView {
@@ -33,13 +36,17 @@ impl ChatView {
         let mut choices = Vec::with_capacity(sequences.len());
         for (index, delta) in sequences.into_iter().enumerate() {
             ledger.set(index, delta.counts);
+            if let Some(mut thoughts) = self.thoughts.clone() {
+                thoughts.push(&delta.tokens);
+                ledger.set_thoughts(index, thoughts.tokens());
+            }
             choices.push(self.choice(index, &delta));
         }
         ChatResponse {
             id: self
                 .facts
                 .first()
-                .map(|facts| facts.id.clone())
+                .map(|facts| facts.id.to_string())
                 .unwrap_or_default(),
             object: "chat.completion".into(),
             created: clock::unix_seconds(),
@@ -66,6 +73,14 @@ impl ChatView {
         }
     }
 
+    fn begin(&self) -> Choice {
+        Choice {
+            parser: self.parser.clone(),
+            thoughts: self.thoughts.clone(),
+            untold: ChatLogProbs::default(),
+        }
+    }
+
     fn log_probs(&self, delta: &sequence::Delta) -> Option<ChatLogProbs> {
         let tokenizer = self.log_prob_text.as_ref()?;
         Some(log_probs::chat(&delta.log_probs, tokenizer))
@@ -85,8 +100,23 @@ pub(crate) struct ChatEvents {
     view: ChatView,
     ledger: Ledger,
     /// One for each sequence that has begun.
-    parsers: Vec<Option<MessageParser>>,
+    choices: Vec<Option<Choice>>,
     created: u64,
+}
+
+/// What is known of a sequence between two of its pieces.
+struct Choice {
+    parser: MessageParser,
+    thoughts: Option<ThoughtCount>,
+    /// Log-probabilities of tokens that have said nothing yet: a part of a character, a mark, an end.
+    untold: ChatLogProbs,
+}
+
+impl Choice {
+    fn take_untold(&mut self) -> Option<ChatLogProbs> {
+        let untold = std::mem::take(&mut self.untold);
+        (!untold.content.is_empty()).then_some(untold)
+    }
 }
 
 impl ChatEvents {
@@ -94,7 +124,7 @@ impl ChatEvents {
         let (sequences, envelope) = (view.facts.len(), &view.envelope);
         Self {
             ledger: Ledger::new(sequences, envelope.choices, envelope.cache_report),
-            parsers: vec![None; sequences],
+            choices: std::iter::repeat_with(|| None).take(sequences).collect(),
             created: clock::unix_seconds(),
             view,
         }
@@ -103,7 +133,7 @@ impl ChatEvents {
     fn chunk(&self, index: usize, choice: Option<ChatChunkChoice>) -> ChatChunk<'_> {
         let has_usage = choice.is_some() && self.view.envelope.continuous_usage;
         ChatChunk {
-            id: self.view.facts[index].id.as_str().into(),
+            id: (&*self.view.facts[index].id).into(),
             object: "chat.completion.chunk".into(),
             created: self.created,
             model: self.view.envelope.model.as_str().into(),
@@ -141,31 +171,32 @@ impl EventWriter for ChatEvents {
             return;
         }
         self.ledger.set(index, delta.counts);
-        let begun = self.parsers[index].take();
-        let mut parser = begun.unwrap_or_else(|| {
+        let begun = self.choices[index].take();
+        let mut choice = begun.unwrap_or_else(|| {
             self.greet(index, events);
-            self.view.parser.clone()
+            self.view.begin()
         });
-        let mut logprobs = self
-            .view
-            .log_probs(&delta)
-            .filter(|list| !list.content.is_empty());
-        for said in parser.push(&delta.text, delta.end.is_some()) {
-            self.say(index, said, logprobs.take(), events);
+        if let Some(thoughts) = &mut choice.thoughts {
+            thoughts.push(&delta.tokens);
+            self.ledger.set_thoughts(index, thoughts.tokens());
         }
-        if logprobs.is_some() {
-            self.say(index, Delta::default(), logprobs, events);
+        // Clients look for text in every piece but the last: tokens without any wait for the next that has some.
+        let log_probs = self.view.log_probs(&delta).unwrap_or_default();
+        choice.untold.content.extend(log_probs.content);
+        for said in choice.parser.push(&delta.text, delta.end.is_some()) {
+            self.say(index, said, choice.take_untold(), events);
         }
         if let Some(end) = delta.end {
-            let choice = ChatChunkChoice {
+            let last = ChatChunkChoice {
                 index,
-                finish_reason: Some(finish_word(&end.reason, &parser)),
+                logprobs: choice.take_untold(),
+                finish_reason: Some(finish_word(&end.reason, &choice.parser)),
                 matched_stop: end.reason.matched().cloned(),
                 ..ChatChunkChoice::default()
             };
-            events.json(&self.chunk(index, Some(choice)));
+            events.json(&self.chunk(index, Some(last)));
         }
-        self.parsers[index] = Some(parser);
+        self.choices[index] = Some(choice);
     }
 
     fn end(&mut self, events: &mut Events) {

@@ -82,7 +82,7 @@ impl CompletionView {
             id: self
                 .facts
                 .first()
-                .map(|facts| facts.id.clone())
+                .map(|facts| facts.id.to_string())
                 .unwrap_or_default(),
             object: "text_completion".into(),
             created: clock::unix_seconds(),
@@ -133,7 +133,7 @@ impl CompletionEvents {
 
     fn chunk(&self, index: usize) -> CompletionChunk<'_> {
         CompletionChunk {
-            id: self.view.facts[index].id.as_str().into(),
+            id: (&*self.view.facts[index].id).into(),
             object: "text_completion".into(),
             created: self.created,
             model: self.view.envelope.model.as_str().into(),

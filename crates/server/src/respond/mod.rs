@@ -5,4 +5,5 @@ pub(crate) mod completions;
 mod log_probs;
 pub(crate) mod message;
 pub(crate) mod native;
+pub(crate) mod thought_count;
 mod usage;

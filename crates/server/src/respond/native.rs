@@ -56,7 +56,7 @@ impl NativeView {
     fn meta_info(&self, index: usize, delta: &Delta) -> MetaInfo {
         let end = delta.end.as_ref();
         MetaInfo {
-            id: self.facts[index].name.clone(),
+            id: self.facts[index].name.to_string(),
             finish_reason: end.map(|end| end.reason.clone()),
             prompt_tokens: delta.counts.prompt_tokens,
             weight_version: self.weight_version.clone(),

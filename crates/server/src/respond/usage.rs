@@ -6,6 +6,8 @@ use crate::sequence::Counts;
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     counts: Vec<Counts>,
+    /// Tokens of each that came before its answer.
+    thoughts: Vec<usize>,
     /// Sequences per prompt: a prompt counts once.
     choices: usize,
     cache_report: bool,
@@ -15,6 +17,7 @@ impl Ledger {
     pub(super) fn new(sequences: usize, choices: usize, cache_report: bool) -> Self {
         Self {
             counts: vec![Counts::default(); sequences],
+            thoughts: vec![0; sequences],
             choices: choices.max(1),
             cache_report,
         }
@@ -24,10 +27,17 @@ impl Ledger {
         self.counts[index] = counts;
     }
 
+    pub(super) fn set_thoughts(&mut self, index: usize, tokens: usize) {
+        self.thoughts[index] = tokens;
+    }
+
     /// Of one sequence.
     pub(super) fn of(&self, index: usize) -> Usage {
         let counts = self.counts[index];
-        Usage::new(counts.prompt_tokens, counts.completion_tokens, None)
+        Usage {
+            reasoning_tokens: self.thoughts[index],
+            ..Usage::new(counts.prompt_tokens, counts.completion_tokens, None)
+        }
     }
 
     /// Of all.
@@ -40,11 +50,11 @@ impl Ledger {
             .iter()
             .map(|counts| counts.completion_tokens)
             .sum();
-        Usage::new(
-            prompt_tokens,
-            completion_tokens,
-            self.cache_report.then_some(cached_tokens),
-        )
+        let cached_tokens = self.cache_report.then_some(cached_tokens);
+        Usage {
+            reasoning_tokens: self.thoughts.iter().sum(),
+            ..Usage::new(prompt_tokens, completion_tokens, cached_tokens)
+        }
     }
 }
 
@@ -69,5 +79,9 @@ mod tests {
         }
         assert_eq!(ledger.total(), Usage::new(12, 10, Some(2)));
         assert_eq!(ledger.of(3), Usage::new(7, 4, None));
+        ledger.set_thoughts(2, 1);
+        ledger.set_thoughts(3, 2);
+        assert_eq!(ledger.of(3).reasoning_tokens, 2);
+        assert_eq!(ledger.total().reasoning_tokens, 3);
     }
 }

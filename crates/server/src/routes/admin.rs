@@ -47,11 +47,18 @@ pub(crate) async fn abort_request(
     State(state): State<Shared>,
     AdminJson(request): AdminJson<AbortRequest>,
 ) -> Result<StatusCode, NativeError> {
-    match (request.rid, request.abort_all) {
-        (_, Some(true)) => state.running.abort(""),
-        (Some(rid), _) if !rid.is_empty() => state.running.abort(&rid),
+    let (who, ended) = match (request.rid, request.abort_all) {
+        (_, Some(true)) => ("all".to_owned(), state.running.abort_all()),
+        (Some(rid), _) if !rid.is_empty() => {
+            let ended = state.running.abort(&rid);
+            (rid, ended)
+        }
         _ => return Err(ApiError::invalid("Either rid or abort_all should be provided.").into()),
     };
+    tracing::info!(
+        "Abort: rid={}, outputs={ended}: asked for",
+        who.escape_debug()
+    );
     Ok(StatusCode::OK)
 }
 

@@ -5,6 +5,7 @@ use protocol::openai::{CompletionRequest, Controls};
 
 use crate::clock::Moment;
 use crate::convert::completions::batch;
+use crate::convert::foreign;
 use crate::error::{ApiError, OpenAiError};
 use crate::extract::OpenAiJson;
 use crate::generation::{Delivery, Prompt};
@@ -13,30 +14,36 @@ use crate::respond::completions::{CompletionEvents, CompletionView, Envelope};
 use crate::start::{NO_TOKENIZER, start};
 use crate::state::{self, Shared};
 use crate::stream;
+use crate::work::Abandoned;
 
 /// `/v1/completions`
 pub(crate) async fn completions(
     State(state): State<Shared>,
-    OpenAiJson(mut request): OpenAiJson<CompletionRequest>,
+    OpenAiJson(mut request, facts): OpenAiJson<CompletionRequest>,
 ) -> Result<Response, OpenAiError> {
     let received = Moment::now();
     let Some(text) = state.text.clone() else {
         return Err(ApiError::invalid(NO_TOKENIZER).into());
     };
-    let batch = batch(&mut request, state.rules())?;
+    foreign(&facts.unknown)?;
+    let (rules, caller, tokenizer) = (state.rules(), facts.caller, text.tokenizer.clone());
+    let convert = move |_: &Abandoned| {
+        let mut batch = batch(&mut request, rules, &caller)?;
+        let text_of = |prompt| match prompt {
+            Prompt::Text(text) | Prompt::Rendered(text) => text,
+            Prompt::Tokens(tokens) => tokenizer.decode(&tokens, true),
+        };
+        let echo = batch.echo.take();
+        let echo = echo.map(|prompts| prompts.into_iter().map(text_of).collect());
+        Ok((batch, echo, request.controls))
+    };
+    let (batch, echo, mut controls) = state.work.on(facts.bytes, convert).await?;
     let choices = batch
         .generations
         .first()
         .map_or(1, |first| first.sampling.choices as usize);
-    let envelope = envelope(&state, &mut request.controls, choices);
-    let delivery = Delivery::wanted(request.controls.stream);
-    let echo = batch.echo.map(|prompts| {
-        let text_of = |prompt| match prompt {
-            Prompt::Text(text) | Prompt::Rendered(text) => text,
-            Prompt::Tokens(tokens) => text.tokenizer.decode(&tokens, true),
-        };
-        prompts.into_iter().map(text_of).collect()
-    });
+    let envelope = envelope(&state, &mut controls, choices)?;
+    let delivery = Delivery::wanted(controls.stream);
     let outputs = start(&state, batch.generations, delivery, received).await?;
     let view = CompletionView {
         envelope,
@@ -53,9 +60,20 @@ pub(crate) async fn completions(
 }
 
 /// What both OpenAI endpoints put around their answers.
-pub(super) fn envelope(state: &state::State, controls: &mut Controls, choices: usize) -> Envelope {
+pub(super) fn envelope(
+    state: &state::State,
+    controls: &mut Controls,
+    choices: usize,
+) -> Result<Envelope, ApiError> {
     let options = controls.stream_options.take().unwrap_or_default();
-    Envelope {
+    let continuous_usage = options.continuous_usage_stats.unwrap_or(false);
+    // SGLang's benchmark asks whole answers for include_usage: they have counts anyway.
+    if continuous_usage && !controls.stream.unwrap_or(false) {
+        return Err(ApiError::invalid(
+            "stream_options.continuous_usage_stats needs stream to be true; leave it out or ask for a stream.",
+        ));
+    }
+    Ok(Envelope {
         model: controls
             .model
             .take()
@@ -64,6 +82,6 @@ pub(super) fn envelope(state: &state::State, controls: &mut Controls, choices: u
         cache_report: state.config.cache_report,
         choices,
         include_usage: options.include_usage.unwrap_or(false),
-        continuous_usage: options.continuous_usage_stats.unwrap_or(false),
-    }
+        continuous_usage,
+    })
 }

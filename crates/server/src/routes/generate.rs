@@ -1,9 +1,12 @@
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use protocol::native::GenerateRequest;
 
 use crate::clock::Moment;
+use crate::convert::foreign;
 use crate::convert::native::{batch, preferred};
 use crate::error::NativeError;
 use crate::extract::NativeJson;
@@ -13,15 +16,23 @@ use crate::respond::native::{NativeEvents, NativeView};
 use crate::start::start;
 use crate::state::Shared;
 use crate::stream;
+use crate::work::Abandoned;
 
 /// `/generate`
 pub(crate) async fn generate(
     State(state): State<Shared>,
-    NativeJson(request): NativeJson<GenerateRequest>,
+    NativeJson(request, facts): NativeJson<GenerateRequest>,
 ) -> Result<Response, NativeError> {
     let received = Moment::now();
-    let preferred = preferred(state.config.model.preferred_sampling_params.as_ref())?;
-    let batch = batch(request, preferred.as_ref(), state.rules())?;
+    foreign(&facts.unknown)?;
+    let convert = {
+        let (state, caller) = (Arc::clone(&state), facts.caller);
+        move |_: &Abandoned| {
+            let preferred = preferred(state.config.model.preferred_sampling_params.as_ref())?;
+            batch(request, preferred.as_ref(), state.rules(), &caller)
+        }
+    };
+    let batch = state.work.on(facts.bytes, convert).await?;
     let tokenizer = state.text.as_ref().map(|text| text.tokenizer.clone());
     let outputs = start(&state, batch.generations, batch.delivery, received).await?;
     let view = NativeView {

@@ -59,6 +59,7 @@ fn limits(state: &state::State) -> Map<String, Value> {
         "max_req_input_len": longest.saturating_sub(5),
         "max_running_requests": state.room().rows,
         "status": "ready",
+        "startup_time": state.config.start_times.engine.as_secs_f64(),
     });
     members(limits)
 }

@@ -9,6 +9,6 @@ use crate::state::Shared;
 pub(crate) async fn metrics(State(state): State<Shared>) -> Response {
     let text = state
         .metrics
-        .exposition(&state.engine.stats(), state.room());
+        .exposition(&state.engine.stats(), state.room(), state.unknown.count());
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }

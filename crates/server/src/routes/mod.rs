@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod chat;
 pub(crate) mod completions;
+pub(crate) mod elsewhere;
 pub(crate) mod generate;
 pub(crate) mod health;
 pub(crate) mod info;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::auth::Keys;
-use crate::convert::REFUSED;
+use crate::convert::is_refused;
 use crate::route::{NATIVE_ERROR, OPENAI_ERROR, Parameter, Route};
 
 /// The description of these routes.
@@ -100,7 +100,7 @@ fn mark(schema: &mut Value) {
         Value::Object(members) => {
             if let Some(Value::Object(properties)) = members.get_mut("properties") {
                 for (name, property) in properties {
-                    if REFUSED.contains(&name.as_str())
+                    if is_refused(name)
                         && let Some(about) = property.get("description").and_then(Value::as_str)
                     {
                         let about = format!("{about} {NOT_HERE}");

@@ -1,4 +1,5 @@
 use axum::Json;
+use axum::extract::State;
 use protocol::native::{
     FoundCall, ParseFunctionCallRequest, ParseFunctionCallResponse, SeparateReasoningRequest,
     SeparateReasoningResponse,
@@ -7,11 +8,19 @@ use text::{ReasoningEvent, ReasoningFormat, ReasoningParser, ToolEvent, ToolForm
 
 use crate::error::{ApiError, NativeError};
 use crate::extract::NativeJson;
+use crate::state::Shared;
+use crate::work::Abandoned;
 
 /// `/parse_function_call`
 pub(crate) async fn parse_function_call(
-    NativeJson(request): NativeJson<ParseFunctionCallRequest>,
+    State(state): State<Shared>,
+    NativeJson(request, facts): NativeJson<ParseFunctionCallRequest>,
 ) -> Result<Json<ParseFunctionCallResponse>, NativeError> {
+    let job = move |_: &Abandoned| calls(request);
+    Ok(Json(state.work.on(facts.bytes, job).await?))
+}
+
+fn calls(request: ParseFunctionCallRequest) -> Result<ParseFunctionCallResponse, ApiError> {
     let format: ToolFormat = required("tool_call_parser", request.tool_call_parser)?
         .parse()
         .map_err(|error| ApiError::Invalid(format!("{error}")))?;
@@ -38,13 +47,19 @@ pub(crate) async fn parse_function_call(
             }
         }
     }
-    Ok(Json(answer))
+    Ok(answer)
 }
 
 /// `/separate_reasoning`
 pub(crate) async fn separate_reasoning(
-    NativeJson(request): NativeJson<SeparateReasoningRequest>,
+    State(state): State<Shared>,
+    NativeJson(request, facts): NativeJson<SeparateReasoningRequest>,
 ) -> Result<Json<SeparateReasoningResponse>, NativeError> {
+    let job = move |_: &Abandoned| separated(request);
+    Ok(Json(state.work.on(facts.bytes, job).await?))
+}
+
+fn separated(request: SeparateReasoningRequest) -> Result<SeparateReasoningResponse, ApiError> {
     let format: ReasoningFormat = required("reasoning_parser", request.reasoning_parser)?
         .parse()
         .map_err(|error| ApiError::Invalid(format!("{error}")))?;
@@ -59,7 +74,7 @@ pub(crate) async fn separate_reasoning(
             ReasoningEvent::Content(text) => answer.text.push_str(&text),
         }
     }
-    Ok(Json(answer))
+    Ok(answer)
 }
 
 fn required(name: &str, value: Option<String>) -> Result<String, ApiError> {

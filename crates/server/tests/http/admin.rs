@@ -38,6 +38,7 @@ async fn the_model_and_the_server_are_described() {
           "max_req_input_len": 506,
           "max_running_requests": 16,
           "status": "ready",
+          "startup_time": "<startup_time>",
           "internal_states": [
             {
               "model_path": "tiny",
@@ -109,6 +110,11 @@ async fn text_becomes_tokens_and_back() {
             json!({"tokens": [[104], []], "count": [1, 0], "max_model_len": 512}),
         ),
         (
+            "/v1/tokenize",
+            json!({"messages": [{"role": "user", "content": "hé"}], "model": "any"}),
+            json!({"tokens": [104, 195, 169, 10], "count": 4, "max_model_len": 512}),
+        ),
+        (
             "/detokenize",
             json!({"tokens": [104, 195, 169, 256]}),
             json!({"text": "hé"}),
@@ -129,7 +135,8 @@ async fn text_becomes_tokens_and_back() {
         "tokens contains 258, the vocabulary has 258 tokens."
     );
     let missing = client.post("/tokenize", &json!({})).await;
-    assert_eq!(missing.json()["message"], "prompt: field required");
+    let message = "prompt: field required, or messages of a conversation";
+    assert_eq!(missing.json()["message"], message);
     let long = client
         .post("/tokenize", &json!({"prompt": "x".repeat(10_000)}))
         .await;
@@ -206,7 +213,7 @@ async fn a_request_can_be_aborted_by_name() {
     events.next().await.unwrap();
     let abort = server
         .client()
-        .post("/abort_request", &json!({"rid": "request"}))
+        .post("/abort_request", &json!({"rid": "request-1"}))
         .await;
     assert_eq!(abort.status, 200);
     drop(gate);

@@ -3,7 +3,7 @@
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use crate::harness::{Setup, masked, start};
+use crate::harness::{Setup, masked, start, start_gated};
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -158,6 +158,46 @@ async fn log_probabilities_have_bytes() {
 }
 
 #[tokio::test]
+async fn every_piece_of_a_stream_with_log_probabilities_says_something_or_ends() {
+    let (gate, server) = start_gated().await;
+    let body = json!({"messages": say("hé"), "logprobs": true, "stream": true});
+    let mut stream = server.client().stream(PATH, &body).await;
+    let mut events: Vec<Value> = Vec::new();
+    // A greeting and a letter; then a character of two tokens, the first of which says nothing; then the end.
+    for (tokens, pieces) in [(1, 2), (2, 1), (1, 1)] {
+        gate.open_for(tokens);
+        for _ in 0..pieces {
+            let event = stream.next().await.expect("an event");
+            events.push(serde_json::from_str(&event).expect("JSON"));
+        }
+    }
+    drop(gate);
+    let [_, pieces @ .., last] = &events[..] else {
+        panic!("{events:?}")
+    };
+    let tokens = |event: &Value| {
+        event["choices"][0]["logprobs"]["content"]
+            .as_array()
+            .map(Vec::len)
+    };
+    let said: Vec<_> = pieces
+        .iter()
+        .map(|event| {
+            (
+                event["choices"][0]["delta"]["content"].as_str(),
+                tokens(event),
+            )
+        })
+        .collect();
+    assert_eq!(said, [(Some("h"), Some(1)), (Some("é"), Some(2))]);
+    assert_eq!(last["choices"][0]["finish_reason"], "stop");
+    assert_eq!(
+        last["choices"][0]["logprobs"]["content"][0]["token"],
+        "<|end|>"
+    );
+}
+
+#[tokio::test]
 async fn parts_of_text_are_joined_and_the_last_message_can_be_continued() {
     let server = start().await;
     let parts = json!([{"role": "user", "content": [{"type": "text", "text": "say:part"}]}]);
@@ -260,6 +300,18 @@ async fn thoughts_and_calls_are_fields_of_their_own() {
           "matched_stop": 256
         }"#]]
     .assert_eq(&masked(choice));
+
+    // One token a byte: all before the answer, the marks too.
+    let thoughts = THOUGHTS.find("Look").expect("an answer");
+    assert_eq!(answer["usage"]["reasoning_tokens"], thoughts);
+    let stream = json!({"messages": say(THOUGHTS), "tools": tools(), "stream": true, "n": 2,
+                        "stream_options": {"include_usage": true}});
+    let events = server.client().stream_all(PATH, &stream).await;
+    let last = events.last().expect("a chunk with counts");
+    assert_eq!(last["usage"]["reasoning_tokens"], 2 * thoughts);
+    let unthinking = json!({"messages": say("Look."), "tools": tools()});
+    let answer = server.client().post(PATH, &unthinking).await.json();
+    assert_eq!(answer["usage"]["reasoning_tokens"], 0);
 
     let no_tools = json!({"messages": say(THOUGHTS), "tools": tools(), "tool_choice": "none",
                           "separate_reasoning": false});

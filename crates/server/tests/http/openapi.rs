@@ -105,6 +105,68 @@ async fn what_is_described_as_refused_is_refused() {
     assert!(refused > 20, "{refused}");
 }
 
+/// Bodies that are answered, by path.
+fn sound_bodies() -> [(&'static str, Value); 7] {
+    [
+        ("/generate", json!({"text": "say:a\n"})),
+        ("/v1/completions", json!({"prompt": "say:a\n"})),
+        (
+            "/v1/chat/completions",
+            json!({"messages": [{"role": "user", "content": "say:a"}]}),
+        ),
+        ("/v1/tokenize", json!({"prompt": "a"})),
+        ("/v1/detokenize", json!({"tokens": [97]})),
+        (
+            "/parse_function_call",
+            json!({"text": "a", "tool_call_parser": "qwen25"}),
+        ),
+        (
+            "/separate_reasoning",
+            json!({"text": "a", "reasoning_parser": "qwen3"}),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn members_must_be_there_may_be_null_and_have_a_type_as_described() {
+    let server = start().await;
+    let client = server.client();
+    let document = client.get("/openapi.json").await.json();
+    for (path, base) in sound_bodies() {
+        let content = &document["paths"][path]["post"]["requestBody"]["content"];
+        let schema = &content["application/json"]["schema"];
+        let required = schema["required"].as_array().cloned().unwrap_or_default();
+        assert_eq!(
+            required.is_empty(),
+            ["/generate", "/v1/tokenize"].contains(&path),
+            "{path}"
+        );
+        for (name, member) in members(&schema["properties"]) {
+            let takes = |kind: &str| member.to_string().contains(&format!("\"{kind}\""));
+            let anything = members(member).keys().eq(["description"]);
+            let is_required = required.contains(&json!(name));
+            assert_eq!(
+                takes("null") || anything,
+                !is_required,
+                "{path} {name}: {member}"
+            );
+            let mut body = base.clone();
+            body[name] = Value::Null;
+            let given = !base[name].is_null();
+            let expected = if given { 400 } else { 200 };
+            let answer = client.post(path, &body).await;
+            assert_eq!(answer.status, expected, "{path} {name}: {}", answer.body);
+            if !takes("object") && !anything {
+                body[name] = json!({"of": "no such type"});
+                let answer = client.post(path, &body).await;
+                assert_eq!(answer.status, 400, "{path} {name}: {}", answer.body);
+                let names = answer.body.contains(&format!("{name}: expected"));
+                assert!(names, "{path} {name}: {}", answer.body);
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn errors_have_the_described_form() {
     let server = start().await;

@@ -85,11 +85,13 @@ async fn bad_sampling_parameters_are_told_why() {
         ),
         (
             json!({"regex": "a*"}),
-            "regex is not supported by this server.",
+            "regex is not supported by this server: outputs are not held to a form yet; \
+             describe the form in the prompt and check the output, or leave it out.",
         ),
         (
             json!({"json_schema": "{}"}),
-            "json_schema is not supported by this server.",
+            "json_schema is not supported by this server: outputs are not held to a form yet; \
+             describe the form in the prompt and check the output, or leave it out.",
         ),
         (
             json!({"stop_regex": ["a", "(b"]}),
@@ -111,15 +113,17 @@ async fn what_is_not_offered_and_what_does_not_fit_is_told() {
     refused([
         (
             json!({"text": "a", "image_data": "x"}),
-            "image_data is not supported by this server.",
+            "image_data is not supported by this server: the model reads and writes text alone; leave it out.",
         ),
         (
             json!({"text": "a", "lora_path": "x"}),
-            "lora_path is not supported by this server.",
+            "lora_path is not supported by this server: adapters are not applied; merge the adapter into the \
+             weights and serve those.",
         ),
         (
             json!({"text": "a", "return_hidden_states": true}),
-            "return_hidden_states is not supported by this server.",
+            "return_hidden_states is not supported by this server: answers have tokens, text and \
+             log-probabilities, nothing else of a model; leave it out.",
         ),
         (
             json!({"text": ["a", "b"], "sampling_params": [{}]}),
@@ -134,12 +138,36 @@ async fn what_is_not_offered_and_what_does_not_fit_is_told() {
             "4294967295 log-probabilities a token were asked, the limit is 258",
         ),
         (
+            json!({"text": "a", "return_logprob": true, "token_ids_logprob": [1, 258]}),
+            "token_ids_logprob contains 258, the vocabulary has 258 tokens.",
+        ),
+        (
+            json!({"text": "a", "return_logprob": true, "token_ids_logprob": [[1]]}),
+            "token_ids_logprob: expected a list of integers for a single prompt, got a list of lists",
+        ),
+        (
+            json!({"text": ["a", "b"], "rid": ["x", "x"]}),
+            "Duplicate request IDs detected within the request: \"x\". Give each prompt its own rid, or one to all.",
+        ),
+        (
+            json!({"text": "a", "sampling_params": {"stop": vec!["x"; 257]}}),
+            "stop: at most 256 strings are taken, got 257; stop_regex says many in one",
+        ),
+        (
+            json!({"text": "a", "sampling_params": {"stop": "x".repeat(1025)}}),
+            "stop: a string may have 1024 bytes, got 1025",
+        ),
+        (
+            json!({"text": "a", "sampling_params": {"stop_token_ids": vec![1; 4097]}}),
+            "stop_token_ids: at most 4096 are taken, got 4097",
+        ),
+        (
             json!({"text": "a", "return_logprob": true, "top_logprobs_num": -1}),
             "the number of top log-probabilities must not be negative, got -1.",
         ),
         (
-            json!({"text": vec!["a"; 20], "sampling_params": {"n": 4096}}),
-            "a request may ask for 65536 outputs, got 81920.",
+            json!({"text": ["a", "a", "a"], "sampling_params": {"n": 4096}}),
+            "a request may ask for 8192 outputs, got 12288.",
         ),
     ])
     .await;
@@ -208,11 +236,12 @@ async fn bad_completions_are_told_why() {
         ),
         (
             json!({"prompt": "a", "suffix": "b"}),
-            "suffix is not supported by this server.",
+            "suffix is not supported by this server: write the prompt with the model's own marks for a gap.",
         ),
         (
             json!({"prompt": "a", "response_format": {"type": "json_object"}}),
-            "response_format is not supported by this server.",
+            "response_format is not supported by this server: outputs are not held to a form yet; \
+             describe the form in the prompt and check the output, or leave it out.",
         ),
         (
             json!({"prompt": "a", "top_p": 3}),
@@ -229,80 +258,6 @@ async fn bad_completions_are_told_why() {
         let expected = json!({"object": "error", "message": message, "type": "BadRequestError",
                               "param": null, "code": 400});
         assert_eq!(answer.json(), expected);
-    }
-}
-
-#[tokio::test]
-async fn bad_chats_are_told_why() {
-    let server = start().await;
-    let chat = |more: Value| {
-        let mut body = json!({"messages": [{"role": "user", "content": "say:hi"}]});
-        for (name, value) in more.as_object().unwrap() {
-            body[name] = value.clone();
-        }
-        body
-    };
-    let image = json!([{"type": "image_url", "image_url": {"url": "x"}}]);
-    let tool = json!([{"type": "function", "function": {"name": "f"}}]);
-    let cases = [
-        (json!({}), "messages: field required"),
-        (json!({"messages": []}), "Messages cannot be empty."),
-        (
-            json!({"messages": [{"content": "a"}]}),
-            "messages[0].role: field required",
-        ),
-        (
-            json!({"messages": [{"role": "robot", "content": "a"}]}),
-            "messages[0].role: expected one of system, user, assistant, tool, function, \
-             developer, got \"robot\"",
-        ),
-        (
-            json!({"messages": [{"role": "user", "content": null}]}),
-            "messages[0].content: field required",
-        ),
-        (
-            json!({"messages": [{"role": "user", "content": image}]}),
-            "messages[0].content[0]: image_url is not supported by this server.",
-        ),
-        (
-            chat(json!({"top_logprobs": 2})),
-            "top_logprobs needs logprobs to be true.",
-        ),
-        (
-            chat(json!({"tools": tool, "tool_choice": "required"})),
-            "tool_choice \"required\" is not supported by this server.",
-        ),
-        (
-            chat(json!({"tool_choice": "required"})),
-            "tool_choice \"required\" is not supported by this server.",
-        ),
-        (
-            chat(
-                json!({"tools": tool, "tool_choice": {"type": "function", "function": {"name": "f"}}}),
-            ),
-            "tool_choice with a named function is not supported by this server.",
-        ),
-        (
-            chat(json!({"tools": tool, "tool_choice": "banana"})),
-            "tool_choice: expected auto, none, required or a function with its name",
-        ),
-        (
-            chat(json!({"tool_choice": 5})),
-            "tool_choice: expected auto, none, required or a function with its name",
-        ),
-        (
-            chat(json!({"tools": [{"type": "function"}]})),
-            "tools[0].function.name: field required",
-        ),
-        (
-            chat(json!({"max_tokens": -1})),
-            "max_tokens must be positive, got -1.",
-        ),
-    ];
-    for (body, message) in cases {
-        let answer = server.client().post("/v1/chat/completions", &body).await;
-        assert_eq!(answer.status, 400, "{body}");
-        assert_eq!(answer.json()["message"], message, "{body}");
     }
 }
 
@@ -376,18 +331,38 @@ async fn encoded_bodies_are_refused_by_the_name_of_the_encoding() {
 }
 
 #[tokio::test]
-async fn unknown_paths_and_methods() {
+async fn unknown_paths_and_methods_are_answered_with_what_there_is() {
     let server = start().await;
-    let nowhere = server.client().get("/nowhere").await;
-    assert_eq!(
-        (nowhere.status, nowhere.json()),
-        (404, json!({"detail": "Not Found"}))
-    );
-    let method = server.client().get("/generate").await;
-    assert_eq!(
-        (method.status, method.json()),
-        (405, json!({"detail": "Method Not Allowed"}))
-    );
+    let client = server.client();
+    for (path, message) in [
+        (
+            "/v1/chat/completion",
+            "/v1/chat/completion is not served; did you mean /v1/chat/completions or /v1/completions?",
+        ),
+        (
+            "/v1/responses",
+            "/v1/responses is not served: chats are at /v1/chat/completions.",
+        ),
+        (
+            "/v1/embeddings",
+            "/v1/embeddings is not served: this server generates text and makes no embeddings, scores or ranks.",
+        ),
+        (
+            "/zzz",
+            "/zzz is not served; among others there are /generate, /v1/completions and /v1/chat/completions",
+        ),
+    ] {
+        let answer = client.get(path).await;
+        let expected = json!({"detail": "Not Found", "message": message});
+        assert_eq!((answer.status, answer.json()), (404, expected));
+    }
+    let long = client.get(&format!("/{}", "é".repeat(500))).await;
+    assert_eq!(long.status, 404);
+    assert!(long.body.len() < 400, "{}", long.body);
+    let method = client.get("/generate").await;
+    let message = "/generate does not take GET; it takes POST and PUT.";
+    let expected = json!({"detail": "Method Not Allowed", "message": message});
+    assert_eq!((method.status, method.json()), (405, expected));
 }
 
 #[tokio::test]

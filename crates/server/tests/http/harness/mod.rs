@@ -1,6 +1,7 @@
 //! A whole server over a fake device, and a client that talks to it over a socket.
 
 mod client;
+mod log;
 mod model;
 
 use std::net::SocketAddr;
@@ -9,14 +10,16 @@ use engine::{EngineConfig, EngineHandle, EngineThread};
 use scheduler::{Mix, Order, PageSize, Reuse, SchedulerConfig};
 use serde_json::{Value, json};
 use server::{
-    AllowedNames, HealthCheck, Keys, Limits, ModelFacts, NativeStream, OpenApi, RequestLog, Server,
-    ServerConfig, ServerError, StartTimes, StopRequests, Stopped, Stopper, TextPipeline, Warmup,
+    AllowedNames, HealthCheck, Keys, Limits, ModelFacts, NativeStream, OpenApi, PrefixIsolation,
+    RequestLog, Server, ServerConfig, ServerError, StartTimes, StopRequests, Stopped, Stopper,
+    TextPipeline, Warmup,
 };
 use testkit::fake_executor::FakeExecutor;
 use tokio::task::JoinHandle;
 
 use client::Client;
 pub(crate) use client::answer;
+pub(crate) use log::Log;
 use model::{END, VOCABULARY, template, tokenizer};
 pub(crate) use model::{Gate, speak};
 
@@ -155,6 +158,7 @@ fn server_config() -> ServerConfig {
         metrics: true,
         openapi: OpenApi::Served,
         cache_report: false,
+        prefix_isolation: PrefixIsolation::None,
         auto_truncate: false,
         request_log: RequestLog::Off,
         warmup: Warmup::Skip,
