@@ -15,23 +15,23 @@ pub struct ThreadComm {
 }
 
 struct Group {
-    meeting: Mutex<Meeting>,
+    barrier: Mutex<Barrier>,
     over: Condvar,
-    /// What each rank brings, twice: who is late still reads of one meeting what the others brought to it when they bring
-    /// something to the next one.
-    brought: [Vec<RwLock<Brought>>; 2],
+    /// Contributions of each rank, double-buffered: a slow rank may still read those of one barrier while others write those
+    /// of the next.
+    contributed: [Vec<RwLock<Contribution>>; 2],
 }
 
 #[derive(Default)]
-struct Meeting {
-    /// How often all ranks have met; the same for each of them until it waits for the next time.
+struct Barrier {
+    /// Barriers that all ranks have passed; the same for each of them until it waits for the next one.
     number: usize,
     waiting: usize,
-    left: Option<usize>,
+    gone: Option<usize>,
 }
 
-/// A matrix that a rank brings.
-struct Brought {
+/// A matrix that a rank contributes.
+struct Contribution {
     op: &'static str,
     shape: (usize, usize),
     dtype: DType,
@@ -39,22 +39,22 @@ struct Brought {
 }
 
 impl ThreadComm {
-    /// The places of so many ranks, one for each thread.
+    /// A group of `ranks` ranks, one for each thread.
     pub fn group(ranks: usize) -> Vec<Self> {
         let nothing = || {
-            let brought = Brought {
+            let contributed = Contribution {
                 op: "",
                 shape: (0, 0),
                 dtype: DType::U8,
                 memory: Buffer::host(0),
             };
-            RwLock::new(brought)
+            RwLock::new(contributed)
         };
         let places = || (0..ranks).map(|_| nothing()).collect();
         let group = Arc::new(Group {
-            meeting: Mutex::default(),
+            barrier: Mutex::default(),
             over: Condvar::new(),
-            brought: [places(), places()],
+            contributed: [places(), places()],
         });
         (0..ranks)
             .map(|rank| Self {
@@ -71,13 +71,13 @@ impl ThreadComm {
         mine: View<'_>,
         mut each: impl FnMut(usize, View<'_>),
     ) -> Result<(), OpError> {
-        let brought = &self.group.brought[self.group.meeting().number % 2];
-        brought[self.rank]
+        let contributed = &self.group.contributed[self.group.barrier().number % 2];
+        contributed[self.rank]
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .put(op, mine);
-        self.group.meet()?;
-        for (rank, place) in brought.iter().enumerate() {
+        self.group.synchronise()?;
+        for (rank, place) in contributed.iter().enumerate() {
             let place = place.read().unwrap_or_else(PoisonError::into_inner);
             place.fits(op, &mine)?;
             each(rank, place.view());
@@ -86,7 +86,7 @@ impl ThreadComm {
     }
 }
 
-impl Brought {
+impl Contribution {
     fn put(&mut self, op: &'static str, mine: View<'_>) {
         (self.op, self.dtype) = (op, mine.dtype());
         self.shape = (mine.rows(), mine.cols());
@@ -104,7 +104,7 @@ impl Brought {
         self.memory.view(0, self.shape.0, self.shape.1, self.dtype)
     }
 
-    /// Fails unless it is what every rank brings to this op.
+    /// Fails unless every rank contributes such a matrix to this op.
     fn fits(&self, op: &'static str, mine: &View<'_>) -> Result<(), OpError> {
         if self.op != op {
             return Err(OpError::Device(lost(format!(
@@ -130,34 +130,34 @@ impl Brought {
 }
 
 impl Group {
-    /// Waits until every rank is here; in vain once one is gone.
-    fn meet(&self) -> Result<(), DeviceError> {
-        let mut meeting = self.meeting();
-        let number = meeting.number;
-        if meeting.left.is_none() {
-            meeting.waiting += 1;
+    /// Waits until every rank has arrived; fails once one is gone.
+    fn synchronise(&self) -> Result<(), DeviceError> {
+        let mut barrier = self.barrier();
+        let number = barrier.number;
+        if barrier.gone.is_none() {
+            barrier.waiting += 1;
         }
-        if meeting.waiting == self.brought[0].len() {
-            meeting.waiting = 0;
-            meeting.number += 1;
+        if barrier.waiting == self.contributed[0].len() {
+            barrier.waiting = 0;
+            barrier.number += 1;
             self.over.notify_all();
             return Ok(());
         }
-        let still = |meeting: &mut Meeting| meeting.number == number && meeting.left.is_none();
-        let meeting = self
+        let still = |barrier: &mut Barrier| barrier.number == number && barrier.gone.is_none();
+        let barrier = self
             .over
-            .wait_while(meeting, still)
+            .wait_while(barrier, still)
             .unwrap_or_else(PoisonError::into_inner);
-        match meeting.left {
-            Some(rank) if meeting.number == number => {
+        match barrier.gone {
+            Some(rank) if barrier.number == number => {
                 Err(lost(format!("rank {rank} is no longer there")))
             }
             _ => Ok(()),
         }
     }
 
-    fn meeting(&self) -> MutexGuard<'_, Meeting> {
-        self.meeting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn barrier(&self) -> MutexGuard<'_, Barrier> {
+        self.barrier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -170,7 +170,7 @@ fn lost(message: String) -> DeviceError {
 
 impl Drop for ThreadComm {
     fn drop(&mut self) {
-        self.group.meeting().left.get_or_insert(self.rank);
+        self.group.barrier().gone.get_or_insert(self.rank);
         self.group.over.notify_all();
     }
 }
@@ -181,7 +181,7 @@ impl Comm for ThreadComm {
     }
 
     fn ranks(&self) -> usize {
-        self.group.brought[0].len()
+        self.group.contributed[0].len()
     }
 
     /// Adds in f32 in the order of ranks and rounds once, so that bits do not depend on who comes first.

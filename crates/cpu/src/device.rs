@@ -12,7 +12,7 @@ use crate::machine;
 use crate::memory;
 use crate::simd::Level;
 
-/// How activations meet quantised weights.
+/// How activations are multiplied with quantised weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activations {
     /// Rounded to fifteen bits per group, as two planes of bytes for integer dot products: as good as exact in practice.
@@ -39,7 +39,7 @@ pub enum KvPrecision {
 pub struct CpuOptions {
     /// Threads that share each op, the caller included.
     pub threads: usize,
-    /// How activations meet quantised weights.
+    /// How activations are multiplied with quantised weights.
     pub activations: Activations,
     /// Type of keys and values.
     pub kv: KvPrecision,

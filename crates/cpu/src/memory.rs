@@ -6,7 +6,7 @@ use tensor::{Buffer, Place};
 
 /// A huge page; memory below this size is taken from the heap or from a [`Store`].
 const HUGE: usize = 2 << 20;
-/// What a store takes from the system at once; pages that nobody touches cost nothing.
+/// What a store takes from the system at once; untouched pages cost nothing.
 const CHUNK: usize = 64 << 20;
 
 /// Zeroed memory of its own.
@@ -15,7 +15,7 @@ pub(crate) fn allocate(bytes: usize) -> Buffer {
         return Buffer::host(bytes);
     }
     match Mapping::new(bytes) {
-        // SAFETY: the mapping has these bytes, lives until released, and nobody else has it.
+        // SAFETY: the mapping has these bytes, lives until released, and has no other owner.
         Some(mapping) => unsafe {
             let address = mapping.address;
             let release = Box::new(move |_, _| drop(mapping));
@@ -48,7 +48,7 @@ impl Store {
         };
         let (start, chunk) = (self.used, Arc::clone(chunk));
         self.used += size;
-        // SAFETY: these bytes of the chunk are given to nobody else, and the chunk lives until released.
+        // SAFETY: these bytes of the chunk have no other owner, and the chunk lives until released.
         unsafe {
             let address = chunk.address.add(start);
             let release = Box::new(move |_, _| drop(chunk));
@@ -94,7 +94,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length, used by nobody any more.
+        // SAFETY: mapped by `new` with this length, no longer used.
         unsafe { libc::munmap(self.base, self.length) };
     }
 }

@@ -71,7 +71,7 @@ fn nobody_waits_for_a_rank_that_is_gone() {
                 .expect_err("one is gone")
                 .to_string()
         };
-        // whoever asks again does not stand for the one that is gone
+        // a rank that asks again does not stand for the one that is gone
         let first = told();
         assert_eq!([told(), told()], [first.clone(), first.clone()]);
         first

@@ -6,7 +6,7 @@ use super::lanes::Lanes;
 use super::quants::Layout;
 use crate::memory::Store;
 use crate::simd::LANES;
-use crate::team::Team;
+use crate::thread_pool::ThreadPool;
 
 /// A quantised matrix in tiles of sixteen rows: quants in groups as [`Layout`] says, scales and minimums in lanes.
 pub(crate) struct AffineTiles {
@@ -31,7 +31,7 @@ impl AffineTiles {
     pub(crate) fn pack(
         (rows, cols): (usize, usize),
         from: &AffineRows,
-        team: &Team,
+        pool: &ThreadPool,
         store: &mut Store,
     ) -> Self {
         let largest = from.quants.iter().copied().max().unwrap_or(0);
@@ -46,7 +46,7 @@ impl AffineTiles {
         let tile_bytes = cols / from.group * layout.group_bytes();
         let mut quants = store.take(tiles * tile_bytes);
         let target = Shared(quants.view_mut(0, tiles, tile_bytes, DType::U8).address());
-        team.split(tiles, 1, |range| {
+        pool.split(tiles, 1, |range| {
             for tile in range {
                 // SAFETY: every tile is written by one task, inside the buffer, which is aligned to vectors.
                 let words = unsafe {
@@ -94,7 +94,7 @@ impl AffineTiles {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         let (tile, lane) = (row / LANES, row % LANES);
         let words = self.layout.group_bytes() / 64;
-        // SAFETY: the tile has so many vectors, and the buffer is aligned to them.
+        // SAFETY: the tile has that many vectors, and the buffer is aligned to them.
         let tile_words: &[[u32; LANES]] =
             unsafe { std::slice::from_raw_parts(self.tile(tile).cast(), self.groups() * words) };
         let groups = tile_words.chunks_exact(words);
@@ -273,14 +273,14 @@ mod tests {
 
     #[test]
     fn packed_rows_are_those_that_were_packed_and_about_as_small_as_in_a_file() {
-        let team = Team::new(2);
+        let pool = ThreadPool::new(2);
         for format in &FORMATS {
             for (rows, cols) in [(37, 512), (64, 768)] {
                 let weight = weight(format, rows, cols);
                 let HostValues::Affine(from) = &weight.values else {
                     unreachable!("made above")
                 };
-                let tiles = AffineTiles::pack((rows, cols), from, &team, &mut Store::default());
+                let tiles = AffineTiles::pack((rows, cols), from, &pool, &mut Store::default());
                 let mut row = vec![0.0; cols];
                 for index in 0..rows {
                     tiles.row(index, &mut row);

@@ -4,7 +4,7 @@ use tensor::{Buffer, View};
 
 use super::Shared;
 use crate::simd::{LANES, Level, Simd, Vectorised};
-use crate::team::Team;
+use crate::thread_pool::ThreadPool;
 
 /// Blocks of rows: all of one height, except the last.
 #[derive(Clone, Copy)]
@@ -66,9 +66,9 @@ impl BlockMemory {
     }
 
     /// Rows as f32, column by column: `[column][row of the block]`.
-    pub(super) fn floats(&mut self, x: View<'_>, level: Level, team: &Team) -> Blocks {
+    pub(super) fn floats(&mut self, x: View<'_>, level: Level, pool: &ThreadPool) -> Blocks {
         let blocks = self.blocks(x.rows(), level.rows(), x.cols() * 4);
-        team.split(blocks.count(), 4, |range| {
+        pool.split(blocks.count(), 4, |range| {
             for block in range {
                 let height = blocks.height_of(block);
                 for row in 0..height {
@@ -91,11 +91,11 @@ impl BlockMemory {
         group: usize,
         sum: Sum,
         level: Level,
-        team: &Team,
+        pool: &ThreadPool,
     ) -> Blocks {
         let row_bytes = x.cols() / group * (group * PLANES + 8);
         let blocks = self.blocks(x.rows(), level.rows(), row_bytes);
-        team.split(blocks.count(), 2, |range| {
+        pool.split(blocks.count(), 2, |range| {
             for block in range {
                 level.run(Quantise::<PLANES> {
                     x,

@@ -1,7 +1,7 @@
 //! Quantised weights times f32 activations: every weight is widened to the exact number it stands for.
 
 use super::affine::{AffineTiles, Minimum};
-use super::product::TileKernel;
+use super::matmul::TileKernel;
 use super::quants;
 use crate::simd::{LANES, Simd};
 

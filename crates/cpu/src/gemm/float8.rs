@@ -4,10 +4,10 @@ use ops::{Float8Rows, float8};
 use tensor::{Buffer, DType};
 
 use super::Shared;
-use super::product::TileKernel;
+use super::matmul::TileKernel;
 use crate::memory::Store;
 use crate::simd::{LANES, Simd};
-use crate::team::Team;
+use crate::thread_pool::ThreadPool;
 
 /// Columns whose codes share a word.
 const WORD: usize = 4;
@@ -36,7 +36,7 @@ impl Float8Tiles {
     pub(crate) fn pack(
         (rows, cols): (usize, usize),
         from: &Float8Rows<'_>,
-        team: &Team,
+        pool: &ThreadPool,
         store: &mut Store,
     ) -> Self {
         let (tiles, words) = (rows.div_ceil(LANES), cols.div_ceil(WORD));
@@ -50,7 +50,7 @@ impl Float8Tiles {
                 .view_mut(0, tiles, groups * LANES, DType::F32)
                 .address(),
         );
-        team.split(tiles, 1, |range| {
+        pool.split(tiles, 1, |range| {
             for tile in range {
                 // SAFETY: every tile is written by one task, inside both buffers, which are aligned to vectors.
                 let (codes, scales) = unsafe {
@@ -109,7 +109,7 @@ impl Float8Tiles {
     }
 }
 
-/// The product: sums of a group are scaled as a whole.
+/// The GEMM: sums of a group are scaled as a whole.
 pub(super) struct Float8<'a>(pub(super) &'a Float8Tiles);
 
 impl TileKernel for Float8<'_> {

@@ -1,7 +1,7 @@
 //! Quantised weights times activations rounded to one or two planes of bytes, with integer dot products.
 
 use super::affine::{AffineTiles, Minimum};
-use super::product::TileKernel;
+use super::matmul::TileKernel;
 use super::quants;
 use crate::simd::{LANES, Simd};
 

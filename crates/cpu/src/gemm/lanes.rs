@@ -148,7 +148,7 @@ fn factor(values: &[f32]) -> Option<(f16, Vec<i8>)> {
     else {
         return Some((f16::ZERO, vec![0; values.len()]));
     };
-    // The least one is some small number of steps: which, the others tell.
+    // The least one is some small number of steps: which, follows from the others.
     (1..=127u8).find_map(|steps| {
         let whole = f16::from_f32(least / f32::from(steps));
         let step = |&value: &f32| {

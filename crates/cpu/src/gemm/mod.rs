@@ -1,4 +1,4 @@
-//! Matrix products: weights packed in tiles of sixteen output features, rows of activations in blocks that share each read.
+//! GEMMs: weights packed in tiles of sixteen output features, rows of activations in blocks that share each read.
 //!
 //! A tile's columns are summed in one order by one thread, whatever the batch: a row has the same bits alone and in company.
 
@@ -8,20 +8,20 @@ mod exact;
 mod float8;
 mod int8;
 mod lanes;
+mod matmul;
 mod plain;
-mod product;
 mod quants;
 
 pub(crate) use affine::AffineTiles;
 pub(crate) use blocks::BlockMemory;
 pub(crate) use float8::Float8Tiles;
+pub(crate) use matmul::Gemm;
 pub(crate) use plain::PlainTiles;
-pub(crate) use product::Product;
 
 use ops::{HostValues, HostWeight};
 
 use crate::memory::Store;
-use crate::team::Team;
+use crate::thread_pool::ThreadPool;
 
 /// A weight in the layout of this crate.
 pub(crate) enum Packed {
@@ -35,14 +35,14 @@ pub(crate) enum Packed {
 
 impl Packed {
     /// Brings a weight into tiles.
-    pub(crate) fn pack(weight: &HostWeight<'_>, team: &Team, store: &mut Store) -> Self {
+    pub(crate) fn pack(weight: &HostWeight<'_>, pool: &ThreadPool, store: &mut Store) -> Self {
         let shape = (weight.rows, weight.cols);
         match &weight.values {
             HostValues::Plain(dtype, bytes) => {
-                Self::Plain(PlainTiles::pack(shape, *dtype, bytes, team, store))
+                Self::Plain(PlainTiles::pack(shape, *dtype, bytes, pool, store))
             }
-            HostValues::Affine(rows) => Self::Affine(AffineTiles::pack(shape, rows, team, store)),
-            HostValues::Float8(rows) => Self::Float8(Float8Tiles::pack(shape, rows, team, store)),
+            HostValues::Affine(rows) => Self::Affine(AffineTiles::pack(shape, rows, pool, store)),
+            HostValues::Float8(rows) => Self::Float8(Float8Tiles::pack(shape, rows, pool, store)),
         }
     }
 
@@ -76,7 +76,7 @@ impl<T> Clone for Shared<T> {
 
 impl<T> Copy for Shared<T> {}
 
-// SAFETY: whoever makes one promises that threads write disjoint elements while nobody else uses the memory.
+// SAFETY: the caller of `new` promises that threads write disjoint elements and that nothing else uses the memory.
 unsafe impl<T> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Shared<T> {}

@@ -6,10 +6,10 @@ use half::{bf16, f16};
 use tensor::{Buffer, DType};
 
 use super::Shared;
-use super::product::TileKernel;
+use super::matmul::TileKernel;
 use crate::memory::Store;
 use crate::simd::{LANES, Simd};
-use crate::team::Team;
+use crate::thread_pool::ThreadPool;
 
 /// A matrix in tiles of sixteen rows, column by column.
 pub(crate) struct PlainTiles {
@@ -25,14 +25,14 @@ impl PlainTiles {
         (rows, cols): (usize, usize),
         dtype: DType,
         from: &[u8],
-        team: &Team,
+        pool: &ThreadPool,
         store: &mut Store,
     ) -> Self {
         let (tiles, size) = (rows.div_ceil(LANES), dtype.size());
         let tile_bytes = cols * LANES * size;
         let mut data = store.take(tiles * tile_bytes);
         let target = Shared(data.view_mut(0, tiles, tile_bytes, DType::U8).address());
-        team.split(tiles, 1, |range| {
+        pool.split(tiles, 1, |range| {
             for tile in range {
                 // SAFETY: every tile is written by one task, inside the buffer.
                 let bytes = unsafe {
@@ -98,7 +98,7 @@ impl Widen for bf16 {
     }
 }
 
-/// The product with elements of type `E`.
+/// The GEMM with elements of type `E`.
 pub(super) struct Plain<'a, E> {
     weight: &'a PlainTiles,
     element: PhantomData<fn() -> E>,

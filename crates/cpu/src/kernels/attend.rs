@@ -78,7 +78,7 @@ fn run<E: Stored>(kernels: &CpuKernels, op: Attend<'_>) {
     let (kv, batch) = (op.heads.kv, op.batch);
     let layer = Layer::<E>::new(op);
     let spans = list_items(&layer, &batch, &mut workspace.items);
-    let (items, threads) = (workspace.items.len(), kernels.team.threads());
+    let (items, threads) = (workspace.items.len(), kernels.pool.threads());
     // Tasks enough for everybody: items alone, else their spans apart, else also their heads. Memory is read in order
     // when heads stay together; many tokens rather want one head's block to stay in the innermost cache.
     let wanted = 4 * threads;
@@ -117,7 +117,7 @@ fn run<E: Stored>(kernels: &CpuKernels, op: Attend<'_>) {
     };
     // States lie in the order of items, spans and heads.
     let parts = kv / together;
-    kernels.team.run_on(items * apart * parts, |thread, task| {
+    kernels.pool.run_on(items * apart * parts, |thread, task| {
         let (item, span) = (task / parts / apart, task / parts % apart);
         let part = if apart == 1 {
             Part::Whole
@@ -128,7 +128,7 @@ fn run<E: Stored>(kernels: &CpuKernels, op: Attend<'_>) {
         run(thread, item, part, first..first + together);
     });
     if apart > 1 {
-        kernels.team.run_on(items, |thread, item| {
+        kernels.pool.run_on(items, |thread, item| {
             run(
                 thread,
                 item,
@@ -139,7 +139,7 @@ fn run<E: Stored>(kernels: &CpuKernels, op: Attend<'_>) {
     }
 }
 
-/// Lists the tokens of a batch in pieces; says how many spans the longest piece sees.
+/// Lists the tokens of a batch in parts; returns how many spans the longest part sees.
 fn list_items<E>(layer: &Layer<'_, E>, batch: &RaggedBatch<'_>, items: &mut Vec<Item>) -> usize {
     let (starts, lengths) = (batch.starts.row::<u32>(0), batch.lengths.row::<u32>(0));
     let table_rows = batch.table_rows.row::<u32>(0);

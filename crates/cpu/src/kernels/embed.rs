@@ -9,7 +9,7 @@ pub(super) fn embed(kernels: &CpuKernels, op: Embed<'_>) -> Result<(), OpError> 
     let (ids, cols) = (op.ids.into_slice::<u32>(), op.out.cols());
     let out = RowsMut::<f32>::new(op.out);
     kernels
-        .team
+        .pool
         .split(ids.len(), CpuKernels::grain(cols), |range| {
             for row in range {
                 // SAFETY: every row belongs to one task.

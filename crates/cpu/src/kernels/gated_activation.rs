@@ -13,7 +13,7 @@ pub(super) fn gated_activation(
     let (gate_up, activation, width) = (op.gate_up, op.activation, op.out.cols());
     let (out, level) = (RowsMut::<f32>::new(op.out), kernels.level);
     kernels
-        .team
+        .pool
         .split(gate_up.rows(), CpuKernels::grain(width), |range| {
             for row in range {
                 let (gate, up) = gate_up.row::<f32>(row).split_at(width);

@@ -1,7 +1,7 @@
 use ops::{Linear, OpError};
 
 use super::{CpuKernels, f32_only, packed};
-use crate::gemm::Product;
+use crate::gemm::Gemm;
 
 pub(super) fn linear(kernels: &CpuKernels, op: Linear<'_>) -> Result<(), OpError> {
     let bias = op.bias.map_or(op.x.dtype(), |bias| bias.dtype());
@@ -10,14 +10,14 @@ pub(super) fn linear(kernels: &CpuKernels, op: Linear<'_>) -> Result<(), OpError
         &[("x", op.x.dtype()), ("bias", bias), ("out", op.out.dtype())],
     )?;
     let weight = packed(op.weight)?;
-    let product = Product {
+    let gemm = Gemm {
         x: op.x,
         bias: op.bias,
         out: op.out,
         level: kernels.level,
-        team: &kernels.team,
+        pool: &kernels.pool,
         memory: &mut kernels.blocks.borrow_mut(),
     };
-    product.run(weight, kernels.activations);
+    gemm.run(weight, kernels.activations);
     Ok(())
 }

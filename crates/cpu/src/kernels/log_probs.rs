@@ -18,7 +18,7 @@ pub(super) fn log_probs(kernels: &CpuKernels, op: LogProbs<'_>) -> Result<(), Op
         None => (None, None),
     };
     let grain = WORTH_SHARING / logits.cols().max(1);
-    kernels.team.split(logits.rows(), grain, |range| {
+    kernels.pool.split(logits.rows(), grain, |range| {
         for row in range {
             let values = logits.row::<f32>(row);
             let temperature = temperatures[row];

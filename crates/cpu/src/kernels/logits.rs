@@ -12,7 +12,7 @@ pub(super) fn penalise(kernels: &CpuKernels, op: Penalise<'_>) {
     let table_rows = op.table_rows.into_slice::<u32>();
     let logits = RowsMut::<f32>::new(op.logits);
     kernels
-        .team
+        .pool
         .split(rows, WORTH_SHARING / cols.max(1), |range| {
             for row in range {
                 let params = SampleParams::read(&op.params, row);

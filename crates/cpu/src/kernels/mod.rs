@@ -28,14 +28,14 @@ use crate::device::Activations;
 use crate::gemm::{BlockMemory, Packed};
 use crate::memory::Store;
 use crate::simd::Level;
-use crate::team::Team;
+use crate::thread_pool::ThreadPool;
 
 /// Elements below which an op is not worth waking anybody.
 const WORTH_SHARING: usize = 16 * 1024;
 
 /// The ops of the CPU.
 pub(crate) struct CpuKernels {
-    team: Team,
+    pool: ThreadPool,
     level: Level,
     activations: Activations,
     weights: RefCell<Store>,
@@ -47,7 +47,7 @@ pub(crate) struct CpuKernels {
 impl CpuKernels {
     pub(crate) fn new(threads: usize, level: Level, activations: Activations) -> Self {
         Self {
-            team: Team::new(threads),
+            pool: ThreadPool::new(threads),
             level,
             activations,
             weights: RefCell::default(),
@@ -58,7 +58,7 @@ impl CpuKernels {
     }
 
     pub(crate) fn load_weight(&self, weight: &HostWeight<'_>) -> Weight {
-        let packed = Packed::pack(weight, &self.team, &mut self.weights.borrow_mut());
+        let packed = Packed::pack(weight, &self.pool, &mut self.weights.borrow_mut());
         let bytes = packed.bytes();
         Weight::new(
             weight.rows,

@@ -15,7 +15,7 @@ pub(super) fn rms_norm(kernels: &CpuKernels, op: RmsNorm<'_>) -> Result<(), OpEr
     let (weight, eps) = (op.weight.into_slice::<f32>(), op.eps);
     let out = RowsMut::<f32>::new(op.out);
     kernels
-        .team
+        .pool
         .split(x.rows(), CpuKernels::grain(cols), |range| {
             for row in range {
                 level.run(NormaliseInto {
@@ -45,7 +45,7 @@ pub(super) fn add_rms_norm(kernels: &CpuKernels, op: AddRmsNorm<'_>) -> Result<(
         RowsMut::<f32>::new(op.out),
     );
     kernels
-        .team
+        .pool
         .split(x.rows(), CpuKernels::grain(cols), |range| {
             for row in range {
                 // SAFETY: every row belongs to one task.

@@ -12,13 +12,13 @@ pub(super) fn rope(kernels: &CpuKernels, op: Rope<'_>) -> Result<(), OpError> {
     f32_only("rope", &[("x", op.x.dtype())])?;
     let (rows, cols, level) = (op.x.rows(), op.x.cols(), kernels.level);
     let positions = op.positions.into_slice::<u32>();
-    let turn = Turn::new(op.head_dim, op.norm, op.table);
+    let rotation = Rotation::new(op.head_dim, op.norm, op.table);
     let x = RowsMut::<f32>::new(op.x);
-    kernels.team.split(rows, CpuKernels::grain(cols), |range| {
+    kernels.pool.split(rows, CpuKernels::grain(cols), |range| {
         for row in range {
             // SAFETY: every row belongs to one task.
             let x = unsafe { x.row(row) };
-            level.run(turn.row(x, positions[row]));
+            level.run(rotation.row(x, positions[row]));
         }
     });
     Ok(())
@@ -52,13 +52,13 @@ fn turn_and_store<E: super::store_kv::Stored>(kernels: &CpuKernels, op: RopeStor
         op.positions.into_slice::<u32>(),
         op.slots.into_slice::<u32>(),
     );
-    let turn_query = Turn::new(dim, op.query_norm, op.table);
-    let turn_key = Turn::new(dim, op.key_norm, op.table);
+    let turn_query = Rotation::new(dim, op.query_norm, op.table);
+    let turn_key = Rotation::new(dim, op.key_norm, op.table);
     let (query, key) = (RowsMut::<f32>::new(op.query), RowsMut::<f32>::new(op.key));
     // SAFETY: slots of one step are distinct and belong to its tokens.
     let (keys, values) = unsafe { (op.cache.keys_mut(), op.cache.values_mut()) };
     let (keys, values) = (RowsMut::<E>::new(keys), RowsMut::<E>::new(values));
-    kernels.team.split(rows, CpuKernels::grain(width), |range| {
+    kernels.pool.split(rows, CpuKernels::grain(width), |range| {
         for row in range {
             // SAFETY: every row belongs to one task, and every slot to one row.
             let (query, key) = unsafe { (query.row(row), key.row(row)) };
@@ -76,13 +76,13 @@ fn turn_and_store<E: super::store_kv::Stored>(kernels: &CpuKernels, op: RopeStor
 }
 
 /// What all rows of a rotation share.
-struct Turn<'a> {
+struct Rotation<'a> {
     dim: usize,
     norm: Option<(&'a [f32], f32)>,
     table: View<'a>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Rotation<'a> {
     fn new(dim: usize, norm: Option<HeadNorm<'a>>, table: View<'a>) -> Self {
         let norm = norm.map(|norm| (norm.weight.into_slice::<f32>(), norm.eps));
         Self { dim, norm, table }
@@ -126,14 +126,14 @@ impl Vectorised for TurnRow<'_> {
                 }
             }
             let (first, rest) = head.split_at_mut(half);
-            turn(s, first, &mut rest[..half], self.cosines, self.sines);
+            rotate(s, first, &mut rest[..half], self.cosines, self.sines);
         }
     }
 }
 
 /// Rotates the pairs (a, b).
 #[inline(always)]
-fn turn<S: Simd>(s: S, a: &mut [f32], b: &mut [f32], cosines: &[f32], sines: &[f32]) {
+fn rotate<S: Simd>(s: S, a: &mut [f32], b: &mut [f32], cosines: &[f32], sines: &[f32]) {
     let (a, a_tail) = a.as_chunks_mut::<LANES>();
     let (b, b_tail) = b.as_chunks_mut::<LANES>();
     let (cos, cos_tail) = cosines.as_chunks::<LANES>();

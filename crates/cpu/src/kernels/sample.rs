@@ -35,10 +35,10 @@ pub(super) fn sample(kernels: &CpuKernels, op: Sample<'_>) -> Result<(), OpError
     let table_rows = op.draw.table_rows.into_slice::<u32>();
     let out = op.draw.out.into_slice::<u32>();
     let mut workspaces = kernels.sampling.borrow_mut();
-    workspaces.resize_with(kernels.team.threads(), Workspace::default);
+    workspaces.resize_with(kernels.pool.threads(), Workspace::default);
     let (memory, level) = (Shared(workspaces.as_mut_ptr()), kernels.level);
     let cells = RowsMut::<u32>::new(ViewMut::of_matrix(out, logits.rows(), 1));
-    kernels.team.run_on(logits.rows(), |thread, row| {
+    kernels.pool.run_on(logits.rows(), |thread, row| {
         let params = SampleParams::read(&params, row);
         // SAFETY: one task at a time on a thread, one workspace a thread.
         let workspace = unsafe { &mut *memory.get().add(thread) };

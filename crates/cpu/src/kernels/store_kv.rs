@@ -39,7 +39,7 @@ fn store<E: Stored>(
     let (keys, values) = unsafe { (cache.keys_mut(), cache.values_mut()) };
     let (keys, values) = (RowsMut::<E>::new(keys), RowsMut::<E>::new(values));
     let grain = CpuKernels::grain(2 * key.cols());
-    kernels.team.split(slots.len(), grain, |range| {
+    kernels.pool.split(slots.len(), grain, |range| {
         for row in range {
             let slot = slots[row] as usize;
             // SAFETY: every slot belongs to one row, every row to one task.

@@ -10,7 +10,7 @@ pub(super) const BLOCK: usize = 2 * LANES;
 
 /// Where keys and values of one head lie for the positions of a block.
 ///
-/// Every address leads to whole vectors; positions that nobody sees lead somewhere that may be read.
+/// Every address leads to whole vectors; invisible positions lead somewhere that may be read.
 pub(super) struct Block<E> {
     keys: [*const E; BLOCK],
     values: [*const E; BLOCK],

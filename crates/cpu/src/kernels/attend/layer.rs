@@ -85,7 +85,7 @@ impl<E> Layer<'_, E> {
         self.tokens * self.heads.group()
     }
 
-    /// True when an item has so many pairs, or heads such a size, that blocks are better widened once for all.
+    /// True when an item has enough pairs, or heads of such a size, that blocks are better widened once for all.
     #[inline(always)]
     pub(super) fn widened(&self, item: &Item) -> bool {
         item.tokens * self.heads.group() > MANY || !self.heads.dim.is_multiple_of(LANES)

@@ -124,7 +124,7 @@ pub(super) fn take<S: Simd, E: Stored, const P: usize>(
     }
 }
 
-/// Products of `P` queries with sixteen keys.
+/// Dot products of `P` queries with sixteen keys.
 #[inline(always)]
 fn scores<S: Simd, E: Stored, const P: usize>(
     s: S,

@@ -139,7 +139,7 @@ impl<'a, E: Stored> Pass<'a, E> {
 
     /// Takes all pairs of all heads through the blocks of one span, from fresh states on.
     ///
-    /// Heads take turns at each block, so that memory is read about in order.
+    /// Heads alternate at each block, so that memory is read about in order.
     #[inline(always)]
     fn span<S: Simd>(
         &self,

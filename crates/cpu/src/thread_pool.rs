@@ -1,7 +1,7 @@
-//! Fork and join over cores without a lock.
+//! A thread pool: fork-join over cores without a lock.
 //!
 //! Workers spin briefly, then park; the caller takes part. A worker that the system has taken off its core before it
-//! joined an op costs nothing: tasks are claimed one by one, and an op closes as soon as those who joined are done.
+//! joined an op costs nothing: tasks are claimed one by one, and an op closes as soon as the workers that joined are done.
 
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
@@ -49,15 +49,15 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 /// A caller and its workers.
-pub(crate) struct Team {
+pub(crate) struct ThreadPool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
-    /// One op at a time: only one thread may hold a team.
+    /// One op at a time: only one thread may hold a pool.
     one_caller: PhantomData<Cell<()>>,
 }
 
-impl Team {
-    /// A team of `threads`, the caller included.
+impl ThreadPool {
+    /// A pool of `threads`, the caller included.
     pub(crate) fn new(threads: usize) -> Self {
         let workers = threads.max(1) - 1;
         let shared = Arc::new(Shared {
@@ -88,12 +88,12 @@ impl Team {
         self.workers.len() + 1
     }
 
-    /// Calls `task` once for every number below `tasks`, on whichever thread is free; returns when all are done.
+    /// Calls `task` once for every number below `tasks`, on any free thread; returns when all are done.
     pub(crate) fn run(&self, tasks: usize, task: impl Fn(usize) + Sync) {
         self.run_on(tasks, |_, index| task(index));
     }
 
-    /// As [`Self::run`], telling each task which thread it is on: no two tasks are on one thread at a time.
+    /// As [`Self::run`], passing each task its thread's number: no two tasks are on one thread at a time.
     pub(crate) fn run_on(&self, tasks: usize, task: impl Fn(usize, usize) + Sync) {
         if tasks <= 1 || self.workers.is_empty() {
             (0..tasks).for_each(|index| task(0, index));
@@ -103,7 +103,7 @@ impl Team {
         let task: Task<'_> = &task;
         // SAFETY: only the lifetime changes; `Closing` below outlasts every use of the reference.
         let task: Task<'static> = unsafe { std::mem::transmute(task) };
-        // SAFETY: the op is closed and has no members, so nobody reads the cell.
+        // SAFETY: the op is closed and has no members, so the cell is not read.
         unsafe { *shared.job.get() = (task, tasks) };
         shared.next.0.store(0, Ordering::Relaxed);
         let number = (shared.state.0.load(Ordering::Relaxed) >> 32).wrapping_add(1);
@@ -118,7 +118,7 @@ impl Team {
             claim(shared, 0, task, tasks);
         }
         if shared.panicked.swap(false, Ordering::Relaxed) {
-            resume_unwind(Box::new("a task of the team panicked"));
+            resume_unwind(Box::new("a task of the pool panicked"));
         }
     }
 
@@ -137,7 +137,7 @@ impl Team {
     }
 }
 
-impl Drop for Team {
+impl Drop for ThreadPool {
     fn drop(&mut self) {
         self.shared.quit.store(true, Ordering::SeqCst);
         for worker in self.workers.drain(..) {
@@ -199,7 +199,7 @@ fn work(shared: &Shared, index: usize) {
     }
 }
 
-/// The state of the next open op, or nothing when the team ends.
+/// The state of the next open op, or nothing when the pool ends.
 fn wait(shared: &Shared, index: usize, served: u64) -> Option<u64> {
     let fresh = |ordering| {
         let state = shared.state.0.load(ordering);
@@ -236,12 +236,12 @@ mod tests {
     #[test]
     fn every_task_runs_exactly_once_for_any_number_of_threads() {
         for threads in 1..=5 {
-            let team = Team::new(threads);
+            let pool = ThreadPool::new(threads);
             for tasks in [0, 1, 2, 7, 64] {
                 for _ in 0..50 {
                     let counts: Vec<AtomicUsize> =
                         (0..tasks).map(|_| AtomicUsize::new(0)).collect();
-                    team.run(tasks, |index| {
+                    pool.run(tasks, |index| {
                         counts[index].fetch_add(1, Ordering::Relaxed);
                     });
                     assert!(counts.iter().all(|n| n.load(Ordering::Relaxed) == 1));
@@ -251,9 +251,9 @@ mod tests {
     }
 
     #[test]
-    fn a_team_wakes_up_after_it_parked() {
-        let team = Team::new(3);
-        while team
+    fn a_pool_wakes_up_after_it_parked() {
+        let pool = ThreadPool::new(3);
+        while pool
             .shared
             .parked
             .iter()
@@ -262,21 +262,21 @@ mod tests {
             std::thread::yield_now();
         }
         let sum = AtomicUsize::new(0);
-        team.run(100, |index| {
+        pool.run(100, |index| {
             sum.fetch_add(index, Ordering::Relaxed);
         });
         assert_eq!(sum.into_inner(), 4950);
     }
 
     #[test]
-    fn a_panic_of_a_task_reaches_the_caller_and_leaves_the_team_usable() {
-        let team = Team::new(2);
+    fn a_panic_of_a_task_reaches_the_caller_and_leaves_the_pool_usable() {
+        let pool = ThreadPool::new(2);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            team.run(8, |index| assert!(index != 5, "five"));
+            pool.run(8, |index| assert!(index != 5, "five"));
         }));
         assert!(outcome.is_err());
         let count = AtomicUsize::new(0);
-        team.run(8, |_| {
+        pool.run(8, |_| {
             count.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(count.into_inner(), 8);
@@ -284,9 +284,9 @@ mod tests {
 
     #[test]
     fn ranges_of_a_split_cover_all_items_without_overlap() {
-        let team = Team::new(2);
+        let pool = ThreadPool::new(2);
         let hits: Vec<AtomicUsize> = (0..103).map(|_| AtomicUsize::new(0)).collect();
-        team.split(hits.len(), 5, |range| {
+        pool.split(hits.len(), 5, |range| {
             for item in range {
                 hits[item].fetch_add(1, Ordering::Relaxed);
             }

@@ -1,4 +1,4 @@
-//! out = x · weightᵀ + bias over tiles and blocks, shared by the team.
+//! out = x · weightᵀ + bias over tiles and blocks, shared by the thread pool.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::plain::Plain;
 use super::{Packed, Shared};
 use crate::device::Activations;
 use crate::simd::{LANES, Level, Simd, Vectorised};
-use crate::team::Team;
+use crate::thread_pool::ThreadPool;
 
 /// Blocks that a task takes through all its tiles before the next ones, so that they stay in the inner caches.
 const PANEL: usize = 8;
@@ -28,17 +28,17 @@ pub(super) trait TileKernel: Sync {
     unsafe fn tile<S: Simd, const R: usize>(&self, s: S, tile: usize, x: *const u8) -> [S::F; R];
 }
 
-/// A product about to be run.
-pub(crate) struct Product<'a> {
+/// A GEMM about to be run.
+pub(crate) struct Gemm<'a> {
     pub(crate) x: View<'a>,
     pub(crate) bias: Option<View<'a>>,
     pub(crate) out: ViewMut<'a>,
     pub(crate) level: Level,
-    pub(crate) team: &'a Team,
+    pub(crate) pool: &'a ThreadPool,
     pub(crate) memory: &'a mut BlockMemory,
 }
 
-impl Product<'_> {
+impl Gemm<'_> {
     /// Runs it against a weight.
     pub(crate) fn run(mut self, weight: &Packed, activations: Activations) {
         match weight {
@@ -48,11 +48,11 @@ impl Product<'_> {
                 Activations::Exact => self.exact(tiles),
             },
             Packed::Float8(tiles) => {
-                let blocks = self.memory.floats(self.x, self.level, self.team);
+                let blocks = self.memory.floats(self.x, self.level, self.pool);
                 self.tiles(&Float8(tiles), blocks);
             }
             Packed::Plain(tiles) => {
-                let blocks = self.memory.floats(self.x, self.level, self.team);
+                let blocks = self.memory.floats(self.x, self.level, self.pool);
                 match tiles.dtype {
                     DType::F32 => self.tiles(&Plain::<f32>::new(tiles), blocks),
                     DType::F16 => self.tiles(&Plain::<f16>::new(tiles), blocks),
@@ -73,7 +73,7 @@ impl Product<'_> {
         };
         let blocks =
             self.memory
-                .bytes::<PLANES>(self.x, weight.layout.group, sum, self.level, self.team);
+                .bytes::<PLANES>(self.x, weight.layout.group, sum, self.level, self.pool);
         match (weight.layout.bits, weight.layout.group) {
             (4, 32) => self.tiles(&Int8::<4, 32, PLANES>(weight), blocks),
             (5, 32) => self.tiles(&Int8::<5, 32, PLANES>(weight), blocks),
@@ -85,7 +85,7 @@ impl Product<'_> {
     }
 
     fn exact(&mut self, weight: &AffineTiles) {
-        let blocks = self.memory.floats(self.x, self.level, self.team);
+        let blocks = self.memory.floats(self.x, self.level, self.pool);
         match (weight.layout.bits, weight.layout.group) {
             (4, 32) => self.tiles(&Exact::<4, 32>(weight), blocks),
             (5, 32) => self.tiles(&Exact::<5, 32>(weight), blocks),
@@ -105,7 +105,7 @@ impl Product<'_> {
             bias: self.bias.map(View::into_slice::<f32>),
         };
         let level = self.level;
-        self.team.split(features.div_ceil(LANES), 1, |tiles| {
+        self.pool.split(features.div_ceil(LANES), 1, |tiles| {
             level.run(Task {
                 kernel,
                 blocks,
