@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn another_card_that_would_do_is_named_with_the_way_to_it() {
+    fn another_card_that_would_do_is_named_with_how_to_use_it() {
         let cards = [
             card("Old", 7, 0, 1),
             card("New", 12, 0, 2),

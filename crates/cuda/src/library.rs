@@ -37,7 +37,7 @@ pub enum Absent {
     NoDevice,
     /// A GPU that our kernels do not run on.
     #[error(
-        "{name} has compute capability {capability}, and kernels need {needed} (Ampere) or newer{}", way(.other.as_ref())
+        "{name} has compute capability {capability}, and kernels need {needed} (Ampere) or newer{}", hint(.other.as_ref())
     )]
     Unsuited {
         /// What the maker calls it.
@@ -52,7 +52,7 @@ pub enum Absent {
     /// A GPU that has kernels which were never run on one of its kind.
     #[error(
         "{name} has compute capability {capability}, and kernels for it are tested without a GPU only, and slower than \
-         Hopper's; --device cuda uses it all the same{}", way(.other.as_ref())
+         Hopper's; --device cuda uses it all the same{}", hint(.other.as_ref())
     )]
     Untried {
         /// What the maker calls it.
@@ -68,7 +68,7 @@ pub enum Absent {
 }
 
 /// To another GPU, for a sentence that ends with it.
-fn way(other: Option<&(String, String)>) -> String {
+fn hint(other: Option<&(String, String)>) -> String {
     other.map_or_else(String::new, |(name, id)| {
         format!("; this machine has {name} too, CUDA_VISIBLE_DEVICES={id} makes it the first")
     })

@@ -28,31 +28,31 @@ impl TensorMap {
     pub(crate) const SLICE: u32 = 64;
 
     /// Elements of bf16: rows of 64 are turned by 128-byte swizzling.
-    pub(crate) fn new(boxes: &TiledMatrix<'_>) -> Result<Self, DeviceError> {
+    pub(crate) fn new(tiled: &TiledMatrix<'_>) -> Result<Self, DeviceError> {
         Self::encode(
-            boxes,
+            tiled,
             sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
             sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
         )
     }
 
     /// Words of eight bytes, as they lie.
-    pub(crate) fn words(boxes: &TiledMatrix<'_>) -> Result<Self, DeviceError> {
+    pub(crate) fn words(tiled: &TiledMatrix<'_>) -> Result<Self, DeviceError> {
         Self::encode(
-            boxes,
+            tiled,
             sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_INT64,
             sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
         )
     }
 
     fn encode(
-        boxes: &TiledMatrix<'_>,
+        tiled: &TiledMatrix<'_>,
         element: sys::CUtensorMapDataType,
         swizzle: sys::CUtensorMapSwizzle,
     ) -> Result<Self, DeviceError> {
-        let rank = boxes.sizes.len();
+        let rank = tiled.sizes.len();
         assert!(
-            boxes.strides.len() + 1 == rank && boxes.shape.len() == rank,
+            tiled.strides.len() + 1 == rank && tiled.shape.len() == rank,
             "one size, stride and tile per dimension"
         );
         let mut map = Self([0; 16]);
@@ -63,10 +63,10 @@ impl TensorMap {
                 (&raw mut map).cast(),
                 element,
                 rank as u32,
-                boxes.address as *mut _,
-                boxes.sizes.as_ptr(),
-                boxes.strides.as_ptr(),
-                boxes.shape.as_ptr(),
+                tiled.address as *mut _,
+                tiled.sizes.as_ptr(),
+                tiled.strides.as_ptr(),
+                tiled.shape.as_ptr(),
                 steps.as_ptr(),
                 sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
                 swizzle,

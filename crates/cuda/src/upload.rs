@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::memory::{Pinned, allocate};
 
 /// Bytes of a chunk: few enough that a core checks what it has read in its own cache.
-const PIECE: usize = 1 << 20;
+const CHUNK: usize = 1 << 20;
 /// The most threads that read: more fill the bus no better, and pinned memory takes its time to be had.
 const MOST_THREADS: usize = 12;
 /// Pieces of a thread: one is filled while the other is copied.
@@ -47,7 +47,7 @@ impl<'d> CudaWeightStream<'d> {
         let work = Work {
             rows,
             width,
-            step: (PIECE / width.max(1)).max(1),
+            step: (CHUNK / width.max(1)).max(1),
             to: buffer.address() as u64,
             next: AtomicUsize::new(0),
         };
@@ -124,7 +124,7 @@ struct Lane {
 impl Lane {
     fn new(context: &Arc<Context>) -> Result<Self, DeviceError> {
         Ok(Self {
-            slots: [Slot::new(context, PIECE)?, Slot::new(context, PIECE)?],
+            slots: [Slot::new(context, CHUNK)?, Slot::new(context, CHUNK)?],
             current: 0,
             context: Arc::clone(context),
         })
@@ -145,8 +145,8 @@ impl Lane {
         if slot.pinned.slice().len() < bytes {
             *slot = Slot::new(&self.context, bytes)?;
         }
-        let piece = &mut slot.pinned.slice_mut()[..bytes];
-        work.rows.write(rows, piece).map_err(StreamError::Rows)?;
+        let chunk = &mut slot.pinned.slice_mut()[..bytes];
+        work.rows.write(rows, chunk).map_err(StreamError::Rows)?;
         let to = work.to + offset as sys::CUdeviceptr;
         let from = slot.pinned.address().cast();
         self.context.begin_epoch();

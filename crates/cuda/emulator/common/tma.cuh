@@ -36,7 +36,7 @@ inline TensorMap make_map(const void* address, std::initializer_list<uint64_t> s
 
 inline uint32_t swizzled(uint32_t address) { return address ^ (address >> 7 & 7) << 4; }
 
-struct BoxCopy {
+struct TileCopy {
     TensorMap map;
     Barrier* done;
     uint32_t to;
@@ -79,7 +79,7 @@ private:
 };
 
 inline void issue(void* to, const TensorMap* map, Barrier* done, std::initializer_list<int> at) {
-    BoxCopy copy{*map, done, shared_offset(to), {}};
+    TileCopy copy{*map, done, shared_offset(to), {}};
     if (at.size() != map->rank) refuse("copies a tile at %zu coordinates of %u", at.size(), map->rank);
     if (copy.is_turned() && copy.row_bytes() != kTurnedRow) refuse("copies rows that are not %u bytes long", kTurnedRow);
     if (copy.row_bytes() % 16 != 0) refuse("copies rows of %u bytes", copy.row_bytes());

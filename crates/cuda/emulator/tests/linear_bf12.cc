@@ -127,7 +127,7 @@ void check_argmax(const GemmCase& shape, uint32_t blocks, uint32_t tokens, Kerne
            wrong == 0, words("%u wrong", wrong));
 }
 
-#define FOLDED(groups, tokens)                                                        \
+#define BF12(groups, tokens)                                                        \
     {                                                                                 \
         linear_bf12_cluster_##groups##x##tokens, linear_bf12_gated_cluster_##groups##x##tokens, \
             linear_bf12_add_norm_cluster_##groups##x##tokens                             \
@@ -137,11 +137,11 @@ void check_argmax(const GemmCase& shape, uint32_t blocks, uint32_t tokens, Kerne
 
 int main() {
     constexpr Epilogue kStore = Epilogue::kStore, kGated = Epilogue::kGated, kAddNorm = Epilogue::kAddNorm;
-    const Kernel one_8[3] = FOLDED(1, 8);
-    const Kernel one_64[3] = FOLDED(1, 64);
-    const Kernel two_16[3] = FOLDED(2, 16);
-    const Kernel two_32[3] = FOLDED(2, 32);
-    const Kernel three_64[3] = FOLDED(3, 64);
+    const Kernel one_8[3] = BF12(1, 8);
+    const Kernel one_64[3] = BF12(1, 64);
+    const Kernel two_16[3] = BF12(2, 16);
+    const Kernel two_32[3] = BF12(2, 32);
+    const Kernel three_64[3] = BF12(3, 64);
     check_all_numbers(64, 64, 200, 1, one_64[0]);
     check_all_numbers(8, 96, 264, 2, one_8[0]);
     // Splits of different sizes, tiles and segments that are not full, rings that wrap.

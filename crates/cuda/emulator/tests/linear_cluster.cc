@@ -25,18 +25,18 @@ void check(const GemmCase& shape, uint32_t groups, uint32_t tokens, void (*const
     gemm.check(words("%ux%u", groups, tokens).c_str());
 }
 
-#define TEAM(groups, tokens) \
+#define CLUSTER(groups, tokens) \
     { linear_stream_cluster_##groups##x##tokens, linear_gated_cluster_##groups##x##tokens, linear_add_norm_cluster_##groups##x##tokens }
 
 }  // namespace
 
 int main() {
     constexpr Epilogue kStore = Epilogue::kStore, kGated = Epilogue::kGated, kAddNorm = Epilogue::kAddNorm;
-    void (*const one_16[3])(const LinearParams) = TEAM(1, 16);
-    void (*const two_32[3])(const LinearParams) = TEAM(2, 32);
-    void (*const three_64[3])(const LinearParams) = TEAM(3, 64);
-    void (*const one_128[3])(const LinearParams) = TEAM(1, 128);
-    void (*const three_128[3])(const LinearParams) = TEAM(3, 128);
+    void (*const one_16[3])(const LinearParams) = CLUSTER(1, 16);
+    void (*const two_32[3])(const LinearParams) = CLUSTER(2, 32);
+    void (*const three_64[3])(const LinearParams) = CLUSTER(3, 64);
+    void (*const one_128[3])(const LinearParams) = CLUSTER(1, 128);
+    void (*const three_128[3])(const LinearParams) = CLUSTER(3, 128);
     // Splits of different sizes, rows that some blocks have none of, tiles that are not full, rings that wrap.
     const GemmCase small[] = {
         {16, 128, 512, Order::kForward, kStore, 4, true},

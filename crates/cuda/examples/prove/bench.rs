@@ -17,7 +17,7 @@ pub(crate) const TENSOR: f64 = 804e6;
 
 /// Elements of a random block that larger matrices repeat.
 const BLOCK: usize = 1 << 20;
-const PIECE: usize = 4 << 20;
+const CHUNK: usize = 4 << 20;
 
 /// Whether weights are encoded as bf12.
 static FOLD: AtomicBool = AtomicBool::new(false);
@@ -63,14 +63,14 @@ impl Matrix {
         bytes: &[u8],
     ) -> Self {
         let mut matrix = Self::new(device, rows, cols, dtype);
-        let mut staging = device.staging(PIECE).expect("staging");
-        for (index, piece) in bytes.chunks(PIECE).enumerate() {
-            staging.host().expect("staging")[..piece.len()].copy_from_slice(piece);
-            staging.send(piece.len()).expect("staging");
-            let from = staging.device().columns(0..piece.len());
+        let mut staging = device.staging(CHUNK).expect("staging");
+        for (index, chunk) in bytes.chunks(CHUNK).enumerate() {
+            staging.host().expect("staging")[..chunk.len()].copy_from_slice(chunk);
+            staging.send(chunk.len()).expect("staging");
+            let from = staging.device().columns(0..chunk.len());
             let to = matrix
                 .buffer
-                .view_mut(index * PIECE, 1, piece.len(), DType::U8);
+                .view_mut(index * CHUNK, 1, chunk.len(), DType::U8);
             device.copy(from, to).expect("a copy");
         }
         sync(device);

@@ -163,7 +163,7 @@ impl Step {
 
     /// Ends a layer with a GEMM of what attention gave, or of gated rows in some form: onto the residual, through a
     /// norm, to what `readers` multiply.
-    fn onward(
+    fn add_norm(
         &mut self,
         device: &CudaDevice,
         weight: &Weight,
@@ -242,7 +242,7 @@ impl Step {
             sinks: None,
             out: self.mixed.view_mut(),
         })?;
-        let state = self.onward(device, &layer.output, &layer.gate_up, None)?;
+        let state = self.add_norm(device, &layer.output, &layer.gate_up, None)?;
         let form = kernels.gated_linear(GatedLinear {
             product: Linear {
                 x: self.hidden.view(),
@@ -255,7 +255,7 @@ impl Step {
             out: self.inner.view_mut(),
             readers: std::slice::from_ref(&layer.down),
         })?;
-        self.state = self.onward(device, &layer.down, &layer.qkv, Some(form))?;
+        self.state = self.add_norm(device, &layer.down, &layer.qkv, Some(form))?;
         Ok(())
     }
 }

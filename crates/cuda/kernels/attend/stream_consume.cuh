@@ -34,7 +34,7 @@ struct StreamConsumer {
     __device__ StreamConsumer(const StreamParams& params, const Shape& shared, uint32_t kv_head)
         : p(params), a(params.attend), shape(shared), head(kv_head), new_tokens(params, shared, kv_head) {}
 
-    __device__ static void meet_others() { named_barrier_sync(kMeeting, kComputing); }
+    __device__ static void sync_warps() { named_barrier_sync(kMeeting, kComputing); }
 
     // Uses all units; then merges the shared rows for which this block was the last one.
     __device__ void run(const StreamStart& start) {
@@ -175,7 +175,7 @@ private:
             wait_on_dependent_grids();
             take_rotated(unit);
         }
-        meet_others();
+        sync_warps();
         take_query();
     }
 
@@ -199,7 +199,7 @@ private:
     __device__ void count() const {
         // All partial results are written before the counter is raised.
         __threadfence();
-        meet_others();
+        sync_warps();
         if (threadIdx.x == 0 || threadIdx.x == 32) {
             const SharedRow& row = shape.control->shared_rows[warp];
             uint32_t* arrivals = a.arrivals + row.slot * a.kv_heads + head;
@@ -208,7 +208,7 @@ private:
             if (done) *arrivals = 0;
             shape.control->added[warp] = done ? all >> 16 : 0;
         }
-        meet_others();
+        sync_warps();
         __threadfence();
     }
 
@@ -267,11 +267,11 @@ private:
         bound(scores);
         if (unit.has(kIsEdge)) hide(unit, scores);
         show_maxima(scores);
-        meet_others();
+        sync_warps();
         float kept[kGroups][2];
         weigh(scores, kept);
         if (unit.has(kIsEdge)) clear_unseen(unit, is_fresh ? fresh : kUnit);
-        meet_others();
+        sync_warps();
         mix(kept);
     }
 

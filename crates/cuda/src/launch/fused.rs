@@ -129,8 +129,8 @@ impl CudaDevice {
             out: op.out,
         };
         // Readers take the sums by 16-byte vectors, as this GEMM takes its inputs, and squares by fours.
-        let pieces = |matrix: &ViewMut<'_>| (matrix.address() as u64, matrix.stride());
-        let all = [pieces(&product.out), pieces(&op.residual)];
+        let place = |matrix: &ViewMut<'_>| (matrix.address() as u64, matrix.stride());
+        let all = [place(&product.out), place(&op.residual)];
         let fits = matches!(op.inputs, Inputs::Plain)
             && product.rows_are_aligned()
             && product.results_are_quads()

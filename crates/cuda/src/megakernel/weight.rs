@@ -142,14 +142,14 @@ impl StageWeight {
     fn word_tiles(
         &self,
         address: u64,
-        (piece, segment): (usize, usize),
+        (entry, segment): (usize, usize),
         (parts, to_part): (usize, usize),
-        (count, to_piece): (usize, usize),
+        (count, to_entry): (usize, usize),
     ) -> Result<TensorMap, DeviceError> {
-        let words = piece / WORD;
+        let words = entry / WORD;
         let segments = self.inputs.div_ceil(UNIT_INPUTS);
         let sizes = [words, parts, count, segments].map(|size| size as u64);
-        let strides = [to_part, to_piece, segment].map(|stride| stride as u64);
+        let strides = [to_part, to_entry, segment].map(|stride| stride as u64);
         let a_tile = self.tile() / UNIT_INPUTS;
         TensorMap::words(&TiledMatrix {
             address,

@@ -30,7 +30,7 @@ struct StreamParams {
 const UNIT: usize = 128;
 const HALF: usize = UNIT / 2;
 /// Positions of the smallest copy.
-const PIECE: usize = 8;
+const ATOM_ROWS: usize = 8;
 /// Warps that compute, and one that fetches.
 const THREADS: usize = 288;
 /// What the kernel multiplies with instead of dividing: so much by the divisor. It is right for numbers below this by the
@@ -175,7 +175,7 @@ impl CudaDevice {
             Ok::<_, DeviceError>([cached(keys, positions)?, cached(values, positions)?])
         };
         let stream = StreamParams {
-            cached: [both(run)?, both(PIECE)?],
+            cached: [both(run)?, both(ATOM_ROWS)?],
             attend: *params,
             fresh,
             plans: streams
