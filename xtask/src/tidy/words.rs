@@ -28,6 +28,8 @@ enum Names {
 }
 
 const CORE: Crates = Crates::These(&["kv", "scheduler", "executor", "engine"]);
+const COMPUTE: Crates = Crates::These(&["cpu", "cuda"]);
+const CUDA: Crates = Crates::These(&["cuda"]);
 
 const fn refuse(
     word: &'static str,
@@ -77,6 +79,46 @@ const REFUSED: &[Refused] = &[
         Crates::These(&["bench", "lab"]),
         Names::Declared,
     ),
+    refuse("team", "cluster or thread pool", COMPUTE, Names::Any),
+    refuse("clerk", "norm-factor warp", CUDA, Names::Any),
+    refuse("mail", "message", CUDA, Names::Any),
+    refuse("link", "stage", CUDA, Names::Declared),
+    refuse("links", "stages", CUDA, Names::Declared),
+    refuse("stray", "outlier", CUDA, Names::Any),
+    refuse("strays", "outliers", CUDA, Names::Any),
+    refuse("unfold", "decode", CUDA, Names::Any),
+    refuse("ending", "epilogue", CUDA, Names::Any),
+    refuse("surroundings", "epilogue", CUDA, Names::Any),
+    refuse("onward", "add_norm", CUDA, Names::Any),
+    refuse("way", "candidate", CUDA, Names::Declared),
+    refuse("box", "tile", CUDA, Names::Declared),
+    refuse("boxes", "tiles", CUDA, Names::Any),
+    refuse("piece", "vector or chunk", CUDA, Names::Any),
+    refuse("pieces", "vectors or chunks", CUDA, Names::Any),
+];
+
+/// Words that name nothing in GPU kernels and in what tests them on the host: these are no Rust, so every word of code counts.
+const REFUSED_IN_KERNELS: &[(&str, &str)] = &[
+    ("chain", "megakernel"),
+    ("clerk", "norm-factor warp"),
+    ("mail", "message"),
+    ("age", "epoch"),
+    ("links", "stages"),
+    ("stray", "outlier"),
+    ("strays", "outliers"),
+    ("fold", "encode"),
+    ("folded", "bf12"),
+    ("unfold", "decode"),
+    ("ending", "epilogue"),
+    ("surroundings", "epilogue"),
+    ("onward", "add_norm"),
+    ("team", "cluster"),
+    ("box", "tile"),
+    ("boxes", "tiles"),
+    ("piece", "vector"),
+    ("pieces", "vectors"),
+    ("meet", "synchronise"),
+    ("told", "sent or stored"),
 ];
 
 /// Keywords after which a name is declared.
@@ -86,7 +128,30 @@ const DECLARING: &[&str] = &[
 
 /// Names made of a refused word.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    tree.rust().flat_map(check_file).collect()
+    let kernels = tree.files().iter().filter(|file| is_kernel(file));
+    let rust = tree.rust().flat_map(check_file);
+    rust.chain(kernels.flat_map(check_kernel)).collect()
+}
+
+fn is_kernel(file: &TextFile) -> bool {
+    file.crate_name() == Some("cuda") && file.has_extension(&["cu", "cuh", "cc", "h"])
+}
+
+fn check_kernel(file: &TextFile) -> Vec<Finding> {
+    let code = code_only(&file.text);
+    let mut findings: Vec<Finding> = Vec::new();
+    for (line, name) in identifiers(&code) {
+        let words = words(name);
+        let refused = REFUSED_IN_KERNELS
+            .iter()
+            .filter(|(word, _)| words.iter().any(|found| found == word));
+        findings.extend(refused.map(|(word, instead)| {
+            let what = format!("`{name}`: say {instead}, not {word}");
+            Finding::line(&file.path, line, what)
+        }));
+    }
+    findings.dedup();
+    findings
 }
 
 fn check_file(file: &TextFile) -> Vec<Finding> {
@@ -163,6 +228,35 @@ mod tests {
                 "crates/kv/src/page.rs:2: `FreeBlock`: say page, not block",
                 "crates/kv/src/page.rs:3: `req`: say request or sequence, not req",
                 "crates/kv/src/page.rs:4: `preempt`: say retract, not preempt",
+            ]
+        );
+    }
+
+    #[test]
+    fn kernels_use_the_words_of_the_field() {
+        let (_folder, tree) = fixture::tree(&[
+            (
+                "crates/cuda/kernels/a.cu",
+                "// A chain of links.\nstruct TeamOf { uint32_t kMostStrays; };\nvoid chained() { boxes(1); }\n",
+            ),
+            (
+                "crates/cuda/src/a.rs",
+                "/// By mail.\nstruct Surroundings;\nfn f(way: u8, stray: u8) { x.chain(y).fold(z) }\n",
+            ),
+            ("crates/cpu/src/a.rs", "struct Team;\nfn chain() {}\n"),
+            ("crates/bench/src/a.rs", "struct Team;\n"),
+        ]);
+        let mut shown = fixture::shown(&check(&tree));
+        shown.sort();
+        assert_eq!(
+            shown,
+            [
+                "crates/cpu/src/a.rs:1: `Team`: say cluster or thread pool, not team",
+                "crates/cuda/kernels/a.cu:2: `TeamOf`: say cluster, not team",
+                "crates/cuda/kernels/a.cu:2: `kMostStrays`: say outliers, not strays",
+                "crates/cuda/kernels/a.cu:3: `boxes`: say tiles, not boxes",
+                "crates/cuda/src/a.rs:2: `Surroundings`: say epilogue, not surroundings",
+                "crates/cuda/src/a.rs:3: `stray`: say outlier, not stray",
             ]
         );
     }
