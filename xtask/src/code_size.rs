@@ -10,10 +10,10 @@ const LIMITS: [(&str, usize); 10] = [
     ("plan_attention", 12),
     ("open_step", 20),
     ("linear_", 32),
-    ("chain", 76),
+    ("megakernel", 76),
     ("sample", 60),
     ("add_rms_norm_short", 8),
-    ("add_halves_norm_short", 8),
+    ("add_split_k_norm_short", 8),
     ("rope_store_kv", 24),
 ];
 /// What sections of code are called, before the kernel's name.
@@ -93,12 +93,12 @@ mod tests {
 
     #[test]
     fn code_longer_than_its_limit_is_refused_by_name() {
-        let found = check("a.cubin", &object("linear_onward_few_1", 8000)).unwrap();
-        assert_eq!(found, [("linear_onward_few_1".to_owned(), 8000)]);
-        let long = check("a.cubin", &object("linear_onward_few_1", 40_000));
+        let found = check("a.cubin", &object("linear_add_norm_few_1", 8000)).unwrap();
+        assert_eq!(found, [("linear_add_norm_few_1".to_owned(), 8000)]);
+        let long = check("a.cubin", &object("linear_add_norm_few_1", 40_000));
         let said = long.unwrap_err().to_string();
         assert!(
-            said.contains("linear_onward_few_1 has 40000 bytes of code, 32 KB"),
+            said.contains("linear_add_norm_few_1 has 40000 bytes of code, 32 KB"),
             "{said}"
         );
         check("a.cubin", &object("any_other", 400_000)).unwrap();
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn files_that_are_cut_short_or_no_objects_are_refused() {
-        let whole = object("chain", 1);
+        let whole = object("megakernel", 1);
         for length in [0, 3, 0x29, 0x50, whole.len() - 0x50] {
             assert!(check("a.cubin", &whole[..length]).is_err(), "{length}");
         }
