@@ -36,6 +36,9 @@ pub struct RequestRecord {
     pub usage: Usage,
     /// The generated text.
     pub text: String,
+    /// The tool calls of the answer, which are generated but no text of it.
+    #[serde(default, skip_serializing_if = "ToolCalls::is_empty")]
+    pub tool_calls: ToolCalls,
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
 }
@@ -97,6 +100,24 @@ impl From<(u64, u32, u32)> for Chunk {
 impl From<Chunk> for (u64, u32, u32) {
     fn from(chunk: Chunk) -> Self {
         (chunk.at.0, chunk.tokens, chunk.text_end)
+    }
+}
+
+/// Names and arguments of tool calls as they arrived.
+///
+/// They are kept apart from the text because the reference passes over them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolCalls {
+    /// The parts, in order of arrival; `text_end` is an end in the text below.
+    pub chunks: Chunks,
+    /// Names and arguments, one after another.
+    pub text: String,
+}
+
+impl ToolCalls {
+    /// Whether there was none.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty() && self.text.is_empty()
     }
 }
 
@@ -214,6 +235,7 @@ impl RequestRecord {
             asked,
             usage: Usage::default(),
             text: String::new(),
+            tool_calls: ToolCalls::default(),
             failure: None,
         }
     }
@@ -225,12 +247,58 @@ impl RequestRecord {
 
     /// The text of each chunk; empty for streams that repeat the text.
     pub fn chunk_texts(&self) -> impl Iterator<Item = &str> {
-        let mut start = 0;
-        self.chunks.iter().map(move |chunk| {
-            let end = chunk.text_end as usize;
-            let text = self.text.get(start..end).unwrap_or_default();
-            start = end;
-            text
-        })
+        pieces(&self.chunks, &self.text)
     }
+
+    /// When the first token arrived: of the text or of a tool call.
+    pub fn first_token(&self) -> Option<Nanos> {
+        let firsts = [self.chunks.first(), self.tool_calls.chunks.first()];
+        firsts.iter().flatten().map(|chunk| chunk.at).min()
+    }
+
+    /// Everything that was generated, each part with its text, in order of arrival.
+    pub fn generated(&self) -> Vec<(Chunk, &str)> {
+        let calls = &self.tool_calls;
+        let mut parts: Vec<(Chunk, &str)> = self.chunks.iter().zip(self.chunk_texts()).collect();
+        if !calls.chunks.is_empty() {
+            parts.extend(calls.chunks.iter().zip(pieces(&calls.chunks, &calls.text)));
+            parts.sort_by_key(|(chunk, _)| chunk.at);
+        }
+        parts
+    }
+
+    /// The same record with every moment as far from `to` as it was from `from`.
+    #[must_use]
+    pub fn moved(mut self, from: Nanos, to: Nanos) -> Self {
+        let shift = |moment: Nanos| Nanos((moment.0 + to.0).saturating_sub(from.0));
+        let moved = |chunks: &Chunks| -> Chunks {
+            let chunks = chunks.iter();
+            chunks
+                .map(|chunk| Chunk {
+                    at: shift(chunk.at),
+                    ..chunk
+                })
+                .collect()
+        };
+        self.scheduled = shift(self.scheduled);
+        self.released = shift(self.released);
+        self.sent = shift(self.sent);
+        self.connected = self.connected.map(shift);
+        self.first_byte = self.first_byte.map(shift);
+        self.finished = shift(self.finished);
+        self.chunks = moved(&self.chunks);
+        self.tool_calls.chunks = moved(&self.tool_calls.chunks);
+        self
+    }
+}
+
+/// The text of each chunk.
+fn pieces<'a>(chunks: &'a Chunks, text: &'a str) -> impl Iterator<Item = &'a str> {
+    let mut start = 0;
+    chunks.iter().map(move |chunk| {
+        let end = chunk.text_end as usize;
+        let piece = text.get(start..end).unwrap_or_default();
+        start = end;
+        piece
+    })
 }

@@ -236,6 +236,7 @@ pub(crate) fn replay_answer(
         finished: answer.last_line.unwrap_or(now),
         usage: answer.usage,
         text: answer.text,
+        tool_calls: answer.tool_calls,
         failure,
         ..begun.clone()
     }

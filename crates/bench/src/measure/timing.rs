@@ -1,5 +1,6 @@
 //! One request's times, token by token.
 
+use super::goodput::Observed;
 use crate::client::Family;
 use crate::clock::Nanos;
 use crate::record::RequestRecord;
@@ -92,6 +93,15 @@ impl Timing {
         (self.output > 1).then(|| last.at.seconds_since(first.at) / (self.output - 1) as f64)
     }
 
+    /// The times that objectives are about, as clients experience them: from being due.
+    pub fn observed(&self) -> Observed {
+        Observed {
+            ttft: self.scheduled_ttft,
+            tpot: self.tpot().unwrap_or(0.0),
+            e2el: self.scheduled_e2e,
+        }
+    }
+
     /// One gap per token after the first arrival: tokens that came together share their gap.
     pub fn gaps(&self) -> impl Iterator<Item = f64> + '_ {
         self.arrivals.windows(2).flat_map(|pair| {
@@ -111,7 +121,7 @@ fn output(record: &RequestRecord, family: Family, vocabulary: &Vocabulary) -> (u
     if let Some(tokens) = told.or_else(|| record.chunks.last_count()) {
         return (tokens, CountSource::Server);
     }
-    match vocabulary.count(&record.text) {
+    match vocabulary.count(&record.text) + vocabulary.count(&record.tool_calls.text) {
         0 => (record.asked.output_tokens, CountSource::Asked),
         tokens => (tokens as u64, CountSource::Text),
     }
@@ -119,10 +129,11 @@ fn output(record: &RequestRecord, family: Family, vocabulary: &Vocabulary) -> (u
 
 /// Tokens by chunk: from running counts where every chunk has one, else by encoding its text.
 fn arrivals(record: &RequestRecord, family: Family, vocabulary: &Vocabulary) -> Vec<Arrival> {
-    let counted = family == Family::Native || record.chunks.iter().all(|chunk| chunk.tokens > 0);
+    let parts = record.generated();
+    let counted = family == Family::Native || parts.iter().all(|(chunk, _)| chunk.tokens > 0);
     let mut before = 0;
-    let mut arrivals = Vec::with_capacity(record.chunks.len());
-    for (chunk, text) in record.chunks.iter().zip(record.chunk_texts()) {
+    let mut arrivals = Vec::with_capacity(parts.len());
+    for (chunk, text) in parts {
         let tokens = if counted {
             let tokens = chunk.tokens.saturating_sub(before);
             before = before.max(chunk.tokens);

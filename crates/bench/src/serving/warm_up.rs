@@ -124,10 +124,7 @@ fn times(outcome: &LoadOutcome) -> Vec<f64> {
     let good = outcome.records.iter().filter(|record| record.succeeded());
     let mut times: Vec<f64> = good
         .map(|record| {
-            let first = record
-                .chunks
-                .first()
-                .map_or(record.finished, |chunk| chunk.at);
+            let first = record.first_token().unwrap_or(record.finished);
             first.seconds_since(record.sent)
         })
         .collect();

@@ -80,16 +80,7 @@ impl AnswerReader {
             return;
         }
         self.answer.text.push_str(text);
-        let counted = parsed
-            .usage
-            .as_ref()
-            .and_then(wire::OpenAiUsage::completion_tokens);
-        self.chunk(
-            at,
-            counted
-                .and_then(|count| u32::try_from(count).ok())
-                .unwrap_or(0),
-        );
+        self.chunk(at, parsed.counted());
     }
 }
 

@@ -8,7 +8,7 @@ mod whole;
 mod wire;
 
 use crate::clock::Nanos;
-use crate::record::{Chunk, Chunks, Failure, Usage};
+use crate::record::{Chunk, Chunks, Failure, ToolCalls, Usage};
 
 /// A line longer than this is taken for a broken server.
 const LONGEST_LINE: usize = 256 << 20;
@@ -47,6 +47,7 @@ impl Dialect {
 pub(crate) struct Answer {
     pub(crate) text: String,
     pub(crate) chunks: Chunks,
+    pub(crate) tool_calls: ToolCalls,
     pub(crate) usage: Usage,
     /// When the last line arrived.
     pub(crate) last_line: Option<Nanos>,

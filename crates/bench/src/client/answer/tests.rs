@@ -157,6 +157,29 @@ fn chat_counts_thoughts_like_words_but_only_once() {
 }
 
 #[test]
+fn tool_calls_are_dated_by_their_first_name_and_arguments() {
+    let body = concat!(
+        "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":null,\"tool_calls\":null}}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"content\":null,\"tool_calls\":[{\"index\":0,\"id\":\"c\",",
+        "\"function\":{\"name\":\"find\",\"arguments\":\"\"}}]}}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":",
+        "\"{\\\"q\\\":\"}}]}}],\"usage\":{\"completion_tokens\":3}}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":null,\"arguments\":",
+        "\"1}\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\n",
+    );
+    let ends: Vec<usize> = body.match_indices("\n\n").map(|(at, _)| at + 2).collect();
+    let (answer, failure) = read(Dialect::Chat, body, &ends[..3]);
+    assert_eq!(failure, None);
+    assert_eq!((answer.text.as_str(), answer.chunks.len()), ("", 0));
+    assert_eq!(answer.tool_calls.text, "find{\"q\":1}");
+    let calls = answer.tool_calls.chunks.iter();
+    let calls: Vec<(u64, u32, u32)> = calls
+        .map(|chunk| (chunk.at.0 / 1_000_000, chunk.tokens, chunk.text_end))
+        .collect();
+    assert_eq!(calls, [(2, 0, 4), (3, 3, 9), (4, 0, 11)]);
+}
+
+#[test]
 fn whole_answers_are_read_at_their_end() {
     let body = r#"{"choices":[{"message":{"content":"hello"}}],
         "usage":{"completion_tokens":4,"prompt_tokens":3}}"#;

@@ -31,7 +31,9 @@ pub(super) fn read(dialect: Dialect, answer: &mut Answer, body: &[u8]) -> Result
     if let Some(meta) = choice.meta_info {
         answer.usage.accept_length = meta.spec_accept_length;
     }
-    answer.text = choice.message.unwrap_or_default().into_text();
+    let message = choice.message.unwrap_or_default();
+    answer.tool_calls.text = message.tool_text();
+    answer.text = message.into_text();
     let tokens = answer
         .usage
         .output_tokens

@@ -55,9 +55,37 @@ pub(super) struct Message {
     content: Option<String>,
     reasoning_content: Option<String>,
     reasoning: Option<String>,
+    tool_calls: Option<Vec<ToolCall>>,
+}
+
+#[derive(Deserialize)]
+struct ToolCall {
+    function: Option<Function>,
+}
+
+#[derive(Deserialize)]
+struct Function {
+    name: Option<String>,
+    arguments: Option<Value>,
 }
 
 impl Message {
+    /// Names and arguments of tool calls, or the parts of them that this event brings.
+    pub(super) fn tool_text(&self) -> String {
+        let calls = self.tool_calls.iter().flatten();
+        let mut text = String::new();
+        for function in calls.filter_map(|call| call.function.as_ref()) {
+            text.extend(function.name.as_deref());
+            match &function.arguments {
+                None | Some(Value::Null) => {}
+                Some(Value::String(part)) => text.push_str(part),
+                // Some servers send arguments in one piece, as an object.
+                Some(whole) => text.push_str(&whole.to_string()),
+            }
+        }
+        text
+    }
+
     /// Thoughts and words; servers name the thoughts in two ways, some in both.
     pub(super) fn into_text(self) -> String {
         let named = self.reasoning_content.filter(|text| !text.is_empty());
@@ -88,11 +116,18 @@ pub(super) struct Extension {
     cached_tokens_details: Option<Value>,
 }
 
-impl OpenAiUsage {
-    pub(super) fn completion_tokens(&self) -> Option<u64> {
-        self.completion_tokens
+impl OpenAiEvent {
+    /// All output tokens so far by this event's count; zero when it does not say.
+    pub(super) fn counted(&self) -> u32 {
+        let usage = self.usage.as_ref();
+        let count = usage.and_then(|usage| usage.completion_tokens);
+        count
+            .and_then(|count| u32::try_from(count).ok())
+            .unwrap_or(0)
     }
+}
 
+impl OpenAiUsage {
     /// Takes over what this event says; what it does not say stays as it was.
     pub(super) fn add_to(&self, usage: &mut Usage) {
         usage.prompt_tokens = self.prompt_tokens.or(usage.prompt_tokens);

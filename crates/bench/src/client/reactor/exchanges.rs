@@ -255,6 +255,7 @@ impl Exchanges {
             finished,
             usage: answer.usage,
             text: answer.text,
+            tool_calls: answer.tool_calls,
             failure,
             ..held.record
         });

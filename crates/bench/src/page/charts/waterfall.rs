@@ -61,7 +61,7 @@ fn chosen<'a>(order: &[&'a RequestRecord]) -> (Vec<&'a RequestRecord>, String) {
 
 fn bar(record: &RequestRecord, run: Span) -> Bar {
     let [due, sent, end] = [record.scheduled, record.sent, record.finished].map(|at| run.at(at));
-    let first = record.chunks.first().map_or(end, |chunk| run.at(chunk.at));
+    let first = record.first_token().map_or(end, |at| run.at(at));
     let failed = record.failure.as_ref();
     let (waiting, streaming) = if failed.is_some() {
         ("w4", "w4")

@@ -60,14 +60,12 @@ impl Scene {
         let micros = |seconds: f64| (seconds * 1e6) as u64;
         let [(_, ttft), (_, tpot), (_, e2e)] = &mut self.times;
         e2e.saturating_record(micros(record.finished.seconds_since(record.sent)));
-        let (Some(first), Some(last)) = (record.chunks.first(), record.chunks.last()) else {
+        let parts = record.generated();
+        let (Some((first, _)), Some((last, _))) = (parts.first(), parts.last()) else {
             return;
         };
         ttft.saturating_record(micros(first.at.seconds_since(record.sent)));
-        let tokens = record
-            .usage
-            .output_tokens
-            .unwrap_or(record.chunks.len() as u64);
+        let tokens = record.usage.output_tokens.unwrap_or(parts.len() as u64);
         if tokens > 1 {
             let per_token = last.at.seconds_since(first.at) / (tokens - 1) as f64;
             tpot.saturating_record(micros(per_token));

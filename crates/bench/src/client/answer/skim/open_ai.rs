@@ -46,6 +46,7 @@ pub(in crate::client::answer) fn spoken_in_chat<'a>(
         b"delta" => walk.object(|key, walk| match key {
             b"content" => found.text(walk),
             b"reasoning_content" | b"reasoning" => walk.nothing(),
+            b"tool_calls" => matches!(walk.value()?, b"null" | b"[]").then_some(()),
             _ => walk.skip(),
         }),
         _ => walk.skip(),
@@ -199,6 +200,11 @@ mod tests {
         let thinking = r#"{"choices":[{"delta":{"content":null,"reasoning":"hm"}}]}"#;
         assert_eq!(
             spoken_in_chat(thinking.as_bytes(), &mut Shape::default()),
+            None
+        );
+        let calling = r#"{"choices":[{"delta":{"content":null,"tool_calls":[{"index":0}]}}]}"#;
+        assert_eq!(
+            spoken_in_chat(calling.as_bytes(), &mut Shape::default()),
             None
         );
         let null = r#"{"choices":[{"delta":null}]}"#;
