@@ -325,37 +325,50 @@ fn an_interrupted_run_is_taken_up_where_it_ended() {
     assert!(printed.err.contains("another dataset"), "{}", printed.err);
 }
 
+/// Options of a search that lasts a moment.
+const SEARCH: &str = "--dataset-name random-ids --random-input-len 4 --random-output-len 2 \
+     --find-max-rate --warmup-requests 0 --records none";
+
 #[test]
 fn the_highest_rate_that_meets_the_objectives_is_found() {
     let bench = Bench::new();
     let page = bench.path("page.html");
     let printed = bench.run(&format!(
-        "--dataset-name random-ids --random-input-len 4 --random-output-len 2 --num-prompts 40 \
-         --find-max-rate --slo e2el:60000 --request-rate 0.5 --warmup-requests 0 --records none --duration 0.02 \
-         --plot {page}"
+        "{SEARCH} --num-prompts 40 --slo e2el:60000 --request-rate 100 --attainment 0.5 --plot {page}"
     ));
-    // This server has no limit within reach: the search doubles until it may not go on.
+    // The rows end before they show anything.
+    assert_eq!(printed.code, 1, "{}{}", printed.out, printed.err);
+    assert!(printed.err.contains("give --duration"), "{}", printed.err);
+    assert!(!printed.out.contains("No rate met"));
+    let printed = bench.run(&format!(
+        "{SEARCH} --num-prompts 40 --slo e2el:60000 --request-rate 200 --attainment 0.5 \
+         --duration 0.1 --plot {page}"
+    ));
+    // This server has no limit within reach: the search doubles until the client is the limit.
     assert_eq!(printed.code, 0, "{}{}", printed.out, printed.err);
-    assert!(
-        printed
-            .out
-            .contains("Highest rate that meets e2el:60000 for 99.0 % of requests:")
-    );
+    let words = "Highest rate that meets e2el:60000 for 50.0 % of requests: at least ";
+    assert!(printed.out.contains(words), "{}", printed.out);
     assert!(std::fs::read_to_string(&page).unwrap().contains("<svg"));
-    assert_eq!(bench.result()["max_rate_interrupted"], json!(false));
-    let impossible = bench.run(
-        "--dataset-name random-ids --random-input-len 4 --random-output-len 2 --num-prompts 20 \
-         --find-max-rate --slo ttft:0.001 --request-rate 0.2 --warmup-requests 0 --records none --duration 0.05",
-    );
+    let result = bench.result();
+    assert_eq!(result["max_rate_interrupted"], json!(false));
+    assert_eq!(result["max_rate_interval"][0], result["max_rate"]);
+    assert_eq!(result["max_rate_confidence"], json!(0.9));
+    let impossible = bench.run(&format!(
+        "{SEARCH} --num-prompts 20 --slo ttft:0.001 --request-rate 0.2 --duration 0.05"
+    ));
     assert_eq!(impossible.code, 1);
     assert!(impossible.out.contains("No rate met the objectives."));
-    let short = bench.run(
-        "--dataset-name random-ids --random-input-len 4 --random-output-len 2 --num-prompts 40 \
-         --find-max-rate --slo e2el:60000 --request-rate 400 --warmup-requests 0 --records none",
-    );
-    assert_eq!(short.code, 1);
-    assert!(short.err.contains("give --duration"), "{}", short.err);
-    assert!(!short.out.contains("No rate met"));
+}
+
+#[test]
+fn a_share_that_the_requests_cannot_show_is_refused() {
+    let bench = Bench::new();
+    let line = format!("{SEARCH} --slo e2el:60000 --request-rate 5");
+    let printed = bench.run(&format!("{line} --num-prompts 40"));
+    assert_eq!(printed.code, 1, "{}", printed.out);
+    let words = "40 requests, 6 times at a rate, cannot show that 99.0 % meet the objectives";
+    assert!(printed.err.contains(words), "{}", printed.err);
+    assert!(bench.bodies("/generate").is_empty(), "nothing was sent");
 }
 
 #[test]

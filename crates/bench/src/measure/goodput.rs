@@ -105,6 +105,25 @@ impl FromStr for Objective {
     }
 }
 
+impl Objectives {
+    /// Whether a request met all of them.
+    pub fn met_by(&self, observed: &Observed) -> bool {
+        self.0.iter().all(|objective| objective.met_by(observed))
+    }
+}
+
+impl Objective {
+    /// Whether a request met it.
+    fn met_by(&self, observed: &Observed) -> bool {
+        let seconds = match self.key {
+            ObjectiveKey::Ttft => observed.ttft,
+            ObjectiveKey::Tpot => observed.tpot,
+            ObjectiveKey::E2el => observed.e2el,
+        };
+        seconds * 1000.0 <= self.milliseconds
+    }
+}
+
 impl fmt::Display for Objectives {
     /// As `%g` would print the bounds.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,22 +166,9 @@ pub struct Goodput {
 impl Goodput {
     /// Goodput over the successful requests among `sent`.
     pub fn of(objectives: &Objectives, good: &[Observed], sent: usize, duration: f64) -> Self {
-        let meets = |observed: &Observed, objective: &Objective| {
-            let seconds = match objective.key {
-                ObjectiveKey::Ttft => observed.ttft,
-                ObjectiveKey::Tpot => observed.tpot,
-                ObjectiveKey::E2el => observed.e2el,
-            };
-            seconds * 1000.0 <= objective.milliseconds
-        };
         let all = good
             .iter()
-            .filter(|observed| {
-                objectives
-                    .0
-                    .iter()
-                    .all(|objective| meets(observed, objective))
-            })
+            .filter(|observed| objectives.met_by(observed))
             .count();
         let share = |count: usize| count as f64 / sent as f64;
         Self {
@@ -176,7 +182,7 @@ impl Goodput {
                 .map(|objective| {
                     let met = good
                         .iter()
-                        .filter(|observed| meets(observed, objective))
+                        .filter(|observed| objective.met_by(observed))
                         .count();
                     (objective.key, share(met))
                 })
