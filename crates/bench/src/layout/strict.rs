@@ -3,6 +3,7 @@
 use super::Frame;
 use super::reference::{Kind, block, goodput_block};
 use crate::measure::own::ClientHealth;
+use crate::measure::steady::NotSteady;
 use crate::measure::strict::StrictFigures;
 use crate::python_text;
 
@@ -103,7 +104,8 @@ fn load(frame: &mut Frame, heading: &StrictHeading<'_>, figures: &StrictFigures)
         frame.word(&format!("  {name}:"), count);
     }
     frame.number("Benchmark duration (s):", figures.duration);
-    frame.word("Peak concurrent requests:", figures.peak_requests);
+    let peak = figures.peak_requests.map(|peak| peak.to_string());
+    frame.word("Peak concurrent requests:", peak.unwrap_or_else(not_known));
     frame.number("Concurrency:", figures.concurrency);
     frame.number(
         "Request throughput (req/s):",
@@ -114,10 +116,8 @@ fn load(frame: &mut Frame, heading: &StrictHeading<'_>, figures: &StrictFigures)
 fn tokens(frame: &mut Frame, heading: &StrictHeading<'_>, figures: &StrictFigures) {
     frame.head("Tokens");
     frame.word("Input tokens (dataset):", figures.input_nominal);
-    let actual = figures
-        .input_actual
-        .map_or_else(|| "n/a".to_owned(), |tokens| tokens.to_string());
-    frame.word("Input tokens (server):", actual);
+    let actual = figures.input_actual.map(|tokens| tokens.to_string());
+    frame.word("Input tokens (server):", actual.unwrap_or_else(not_known));
     frame.number(
         "Input token throughput (tok/s):",
         figures.per_second(figures.input()),
@@ -146,16 +146,27 @@ fn tokens(frame: &mut Frame, heading: &StrictHeading<'_>, figures: &StrictFigure
         .cache
         .as_ref()
         .map(|hits| format!("{:.1}%", hits.rate() * 100.0));
-    frame.word(
-        "Prefix cache hit rate:",
-        rate.unwrap_or_else(|| "n/a".to_owned()),
-    );
+    frame.word("Prefix cache hit rate:", rate.unwrap_or_else(not_known));
+}
+
+fn not_known() -> String {
+    "n/a".to_owned()
 }
 
 fn steady(frame: &mut Frame, figures: &StrictFigures) {
-    let Some(steady) = figures.steady else { return };
+    let steady = match &figures.steady {
+        // Nothing that such a run could have.
+        Err(NotSteady::Open | NotSteady::Burst) => return,
+        Err(why) => {
+            frame.head("Steady State");
+            frame.word("Steady window (s):", not_known());
+            frame.line(&format!("  {why}"));
+            return;
+        }
+        Ok(steady) => steady,
+    };
     frame.head("Steady State");
-    frame.number("Steady window (s):", steady.seconds);
+    frame.number("Steady window (s):", steady.seconds());
     frame.word("Requests under way at least:", steady.threshold);
     frame.number("Concurrency in the window:", steady.concurrency);
     frame.number("Request throughput (req/s):", steady.request_throughput);

@@ -5,6 +5,7 @@ pub mod goodput;
 pub mod overlap;
 pub mod own;
 pub mod reference;
+pub mod served;
 mod statistics;
 pub mod steady;
 pub mod strict;

@@ -4,7 +4,8 @@ use super::cache::CacheHits;
 use super::goodput::{Goodput, Objectives, Observed};
 use super::overlap::{levels, peak};
 use super::reference::Spread;
-use super::steady::Window;
+use super::served::served_rate;
+use super::steady::{Loop, NotSteady, Steady};
 use super::timing::{CountSource, Timing};
 use crate::client::Backend;
 use crate::clock::Nanos;
@@ -12,8 +13,9 @@ use crate::record::RequestRecord;
 use crate::vocabulary::Vocabulary;
 use std::collections::BTreeMap;
 
-/// A run is steady where at least this share of its peak number of requests was under way.
-pub const STEADY_SHARE: f64 = 0.8;
+/// Why a resumed run lacks figures that need all requests under way.
+const NOT_ON_RECORD: &str =
+    "the run was resumed, and requests under way at its interruption are not on record";
 
 /// Figures over all requests that were sent, failed ones among them where they belong.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,18 +34,22 @@ pub struct StrictFigures {
     pub input_actual: Option<u64>,
     /// Output tokens.
     pub output: u64,
+    /// Answers that the server counted, and that are shorter than asked.
+    pub shorter: Shorter,
     /// Who counted them: every source that was needed.
     pub output_sources: Vec<CountSource>,
     /// The most output tokens in any one second.
     pub peak_output: f64,
     /// The most requests ever under way at once.
-    pub peak_requests: usize,
+    pub peak_requests: Option<usize>,
     /// The mean number under way.
     pub concurrency: f64,
     /// Requests per second as they were sent.
     pub achieved_rate: f64,
     /// Requests per second as they were due.
     pub scheduled_rate: f64,
+    /// Requests per second that an open loop's server got through, where there are enough to tell.
+    pub served_rate: Option<f64>,
     /// From being due to the last line.
     pub scheduled_e2e: Spread,
     /// From being sent to the last line.
@@ -62,30 +68,39 @@ pub struct StrictFigures {
     pub cache: Option<CacheHits>,
     /// Mean accepted length of speculative decoding over requests that tell it.
     pub accept_length: Option<f64>,
-    /// The steady part.
-    pub steady: Option<Steady>,
+    /// The steady part, or why there is none.
+    pub steady: Result<Steady, NotSteady>,
     /// Goodput under the objectives.
     pub goodput: Option<Goodput>,
+    /// Figures that this run cannot give, by their keys in the result line, and why.
+    pub refused: Vec<(&'static str, String)>,
 }
 
-/// What the steady part of a run came to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Steady {
-    /// Its length in seconds.
-    pub seconds: f64,
-    /// The least number under way in it.
-    pub threshold: usize,
-    /// Requests per second.
-    pub request_throughput: f64,
-    /// Output tokens per second.
-    pub output_throughput: f64,
-    /// The mean number under way.
-    pub concurrency: f64,
+/// Answers that ended before the length that was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shorter {
+    /// How many.
+    pub answers: usize,
+    /// The tokens they have.
+    pub tokens: u64,
+    /// The tokens that were asked of them.
+    pub asked: u64,
 }
 
 impl StrictFigures {
-    /// The figures of records.
+    /// The figures of records of an open loop.
     pub fn of(
+        records: &[RequestRecord],
+        backend: Backend,
+        vocabulary: &Vocabulary,
+        objectives: Option<&Objectives>,
+    ) -> Self {
+        Self::under(Loop::Open, records, backend, vocabulary, objectives)
+    }
+
+    /// The figures of records that came about like this.
+    pub fn under(
+        shape: Loop,
         records: &[RequestRecord],
         backend: Backend,
         vocabulary: &Vocabulary,
@@ -116,12 +131,17 @@ impl StrictFigures {
             input_nominal: good.iter().map(|record| record.asked.prompt_tokens).sum(),
             input_actual: good.iter().map(|record| record.usage.prompt_tokens).sum(),
             output: timings.iter().map(|timing| timing.output).sum(),
+            shorter: shorter(&good, &timings),
             output_sources: sources(&timings),
             peak_output: peak_output(&timings),
-            peak_requests: peak(&levels(&spans)),
+            peak_requests: Some(peak(&levels(&spans))),
             concurrency: under_way / duration,
             achieved_rate: rate(records.iter().map(|record| record.sent)),
             scheduled_rate: rate(records.iter().map(|record| record.scheduled)),
+            served_rate: match shape {
+                Loop::Open => served_rate(records),
+                Loop::Burst | Loop::Closed => None,
+            },
             scheduled_e2e: spread(|timing| timing.scheduled_e2e),
             e2e: spread(|timing| timing.e2e),
             scheduled_ttft: spread(|timing| timing.scheduled_ttft),
@@ -131,9 +151,30 @@ impl StrictFigures {
             queue: spread(|timing| timing.queue),
             cache: cache(&good),
             accept_length: accept_length(&good),
-            steady: steady(&timings),
+            steady: Steady::of(shape, &spans, &timings),
             goodput: objectives.map(|bounds| goodput(bounds, &timings, records.len(), duration)),
+            refused: Vec::new(),
         }
+    }
+
+    /// The same figures of a run that was interrupted and resumed, without those that need the
+    /// requests that were under way when it was interrupted.
+    #[must_use]
+    pub fn of_resumed(mut self) -> Self {
+        self.achieved_rate = f64::NAN;
+        self.served_rate = None;
+        self.peak_requests = None;
+        self.concurrency = f64::NAN;
+        self.peak_output = f64::NAN;
+        self.steady = Err(NotSteady::Resumed);
+        let keys = [
+            "achieved_request_rate",
+            "max_output_tokens_per_s",
+            "max_concurrent_requests",
+            "concurrency",
+        ];
+        self.refused = keys.map(|key| (key, NOT_ON_RECORD.to_owned())).into();
+        self
     }
 
     /// Requests that failed.
@@ -228,27 +269,22 @@ fn accept_length(good: &[&RequestRecord]) -> Option<f64> {
     (!lengths.is_empty()).then(|| super::mean(&lengths))
 }
 
-fn steady(timings: &[Timing]) -> Option<Steady> {
-    let window = Window::of(timings, STEADY_SHARE)?;
-    Some(Steady {
-        seconds: window.seconds(),
-        threshold: window.threshold,
-        request_throughput: window.request_throughput(timings),
-        output_throughput: window.output_throughput(timings),
-        concurrency: window.mean_concurrency(timings),
-    })
+fn shorter(good: &[&RequestRecord], timings: &[Timing]) -> Shorter {
+    let mut shorter = Shorter::default();
+    for (record, timing) in good.iter().zip(timings) {
+        let asked = record.asked.output_tokens;
+        if timing.source == CountSource::Server && timing.output < asked {
+            shorter.answers += 1;
+            shorter.tokens += timing.output;
+            shorter.asked += asked;
+        }
+    }
+    shorter
 }
 
 /// Goodput by what clients experience: times from being due.
 fn goodput(bounds: &Objectives, timings: &[Timing], sent: usize, duration: f64) -> Goodput {
-    let good: Vec<Observed> = timings
-        .iter()
-        .map(|timing| Observed {
-            ttft: timing.scheduled_ttft,
-            tpot: timing.tpot().unwrap_or(0.0),
-            e2el: timing.scheduled_e2e,
-        })
-        .collect();
+    let good: Vec<Observed> = timings.iter().map(Timing::observed).collect();
     Goodput::of(bounds, &good, sent, duration)
 }
 

@@ -20,6 +20,7 @@ mod progress;
 mod provenance;
 mod record_file;
 mod requests;
+mod resume;
 mod run;
 mod schedule;
 mod source;
@@ -28,6 +29,7 @@ mod strict;
 mod strict_result;
 mod surroundings;
 mod warm_up;
+mod warnings;
 
 pub use error::ServingError;
 pub use options::{Imitated, Options, help};

@@ -1,6 +1,7 @@
 //! Records on disk while the load lasts, so that nothing done is lost.
 
 use super::error::ServingError;
+use super::resume::Seam;
 use crate::load::Onlooker;
 use crate::pace::LoadState;
 use crate::record::{Failure, RequestRecord};
@@ -24,6 +25,9 @@ pub(super) struct RunIdentity {
     pub(super) model: String,
     /// How many rows there are in all.
     pub(super) rows: usize,
+    /// How requests leave: the pace, its rate, the gate.
+    #[serde(default)]
+    pub(super) load: String,
 }
 
 /// Writes each record as it comes; a full disk is remembered, not fatal.
@@ -145,6 +149,8 @@ pub(super) fn finished_rows(
 /// Hands records to the file before another onlooker sees them.
 pub(super) struct Recorded<'a> {
     pub(super) file: Option<&'a mut RecordFile>,
+    /// Where the moments of this session belong on the file's time line.
+    pub(super) seam: Option<Seam>,
     pub(super) inner: &'a mut dyn Onlooker,
 }
 
@@ -155,7 +161,10 @@ impl Onlooker for Recorded<'_> {
 
     fn finished(&mut self, record: &RequestRecord, state: &LoadState) {
         if let Some(file) = &mut self.file {
-            file.line(record);
+            match self.seam {
+                None => file.line(record),
+                Some(seam) => file.line(&seam.joined(record.clone())),
+            }
         }
         self.inner.finished(record, state);
     }

@@ -2,6 +2,7 @@
 
 use super::options::{Imitated, Options};
 use crate::dataset::Row;
+use crate::measure::steady::Loop;
 use crate::pace::{Arrivals, Burst, Closed, Drift, Gaps, Pace, Ramp, Replay};
 use crate::random::Streams;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ pub(super) struct Schedule {
     pub(super) gate: Option<usize>,
     /// The rate printed, or nothing for a trace.
     pub(super) rate: Option<f64>,
+    /// What makes requests leave.
+    pub(super) shape: Loop,
 }
 
 impl Schedule {
@@ -50,13 +53,25 @@ impl Schedule {
         } else {
             Gaps::Exponential(streams.numpy)
         };
+        let shape = shape(options, rows, rate, gate);
         let (pace, rate) = pace(options, rows, rate, gate, gaps);
         Self {
             adapters: chosen,
             pace,
             gate,
             rate,
+            shape,
         }
+    }
+}
+
+/// What makes requests leave under these options.
+fn shape(options: &Options, rows: &[Arc<Row>], rate: f64, gate: Option<usize>) -> Loop {
+    let scheduled = rate.is_finite() || options.own.given("ramp") || follows_trace(options, rows);
+    match gate {
+        _ if scheduled => Loop::Open,
+        Some(most) if most < rows.len() || options.own.given("duration") => Loop::Closed,
+        _ => Loop::Burst,
     }
 }
 

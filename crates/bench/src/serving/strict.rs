@@ -11,6 +11,7 @@ use super::profile::Profile;
 use super::progress::{ProgressBar, Silence};
 use super::provenance::{dataset_digest, provenance};
 use super::record_file::{self, RecordFile, Recorded, RunIdentity};
+use super::resume::{self, Seam};
 use super::run::{client, flush, server_info, threads};
 use super::schedule::{Schedule, follows_trace, ramp};
 use super::strict_result::StrictResult;
@@ -20,6 +21,7 @@ use crate::client::Client;
 use crate::dataset::Row;
 use crate::load::{self, Load, LoadOutcome, Onlooker, row_at};
 use crate::measure::own::ClientHealth;
+use crate::measure::steady::Loop;
 use crate::measure::strict::StrictFigures;
 use crate::record::RequestRecord;
 use crate::result::{Style, append};
@@ -32,10 +34,6 @@ use std::time::Instant;
 
 /// Datasets whose size other options tell.
 const GENERATED: [&str; 3] = ["generated-shared-prefix", "mooncake", "agentic-trace"];
-
-fn dataset_name(options: &Options) -> &str {
-    options.given.text("dataset-name").unwrap_or_default()
-}
 
 /// Runs the benchmark; what the process returns.
 pub(super) fn serve(
@@ -55,7 +53,7 @@ pub(super) fn serve(
         .map(Arc::new)
         .collect();
     let asked = options.count("num-prompts").unwrap_or(0) as usize;
-    if rows.len() < asked && !GENERATED.contains(&dataset_name(&options)) {
+    if rows.len() < asked && !GENERATED.contains(&options.dataset_name()) {
         let given = rows.len();
         surroundings.warn(&format!(
             "warning: the dataset has {given} rows that can be sent, {asked} were asked for"
@@ -64,7 +62,7 @@ pub(super) fn serve(
     if options.given.switch("use-trace-timestamps") && rows[0].timestamp.is_none() {
         return Err(ServingError::Refused(format!(
             "--use-trace-timestamps: the rows of dataset {} have no timestamps",
-            dataset_name(&options)
+            options.dataset_name()
         )));
     }
     if options.own.switch("find-max-rate") {
@@ -157,6 +155,7 @@ impl<'a> StrictRun<'a> {
             backend: prepared.backend.name().to_owned(),
             model: prepared.model.clone(),
             rows: rows.len(),
+            load: load_words(options),
         };
         let mut run = Self {
             options,
@@ -189,15 +188,16 @@ impl<'a> StrictRun<'a> {
     }
 
     fn take_up(&mut self, path: &Path) -> Result<(), ServingError> {
+        resume::check(self.options, &self.rows)?;
         let (identity, records) = record_file::read(path)?;
         if identity != self.identity {
-            let reason = "it is of another dataset, tokenizer, backend or model".to_owned();
+            let reason = "it is of another dataset, tokenizer, backend, model or load".to_owned();
             return Err(ServingError::Resume {
                 path: path.to_owned(),
                 reason,
             });
         }
-        self.earlier = records;
+        self.earlier = resume::done(records, &self.rows);
         self.records = Some(path.to_owned());
         Ok(())
     }
@@ -230,7 +230,10 @@ impl<'a> StrictRun<'a> {
         let mut file = self.record_file()?;
         let (usage, began) = (crate::os::process_usage(), Instant::now());
         let (rate, gate) = (schedule.rate, schedule.gate);
-        let outcome = self.put_load(schedule, &mut client, file.as_mut(), surroundings);
+        let seam = Seam::after(&self.earlier, client.clock().now());
+        let shape = schedule.shape;
+        let log = (file.as_mut(), seam);
+        let outcome = self.put_load(schedule, &mut client, log, surroundings);
         let spent = (usage, crate::os::process_usage());
         let wall = began.elapsed();
         profile.stop(options, surroundings);
@@ -240,7 +243,7 @@ impl<'a> StrictRun<'a> {
         let info_after = server_info(options, self.prepared);
         let record_trouble = file.and_then(|mut file| file.check().err());
         Ok(self.result(
-            outcome,
+            (outcome, shape, seam),
             (rate, gate),
             (warm, cache, health),
             (info_before, info_after),
@@ -314,12 +317,13 @@ impl<'a> StrictRun<'a> {
         &self,
         schedule: Schedule,
         client: &mut Client,
-        file: Option<&mut RecordFile>,
+        (file, seam): (Option<&mut RecordFile>, Option<Seam>),
         surroundings: &mut Surroundings<'_>,
     ) -> LoadOutcome {
         let rounds = |place: usize| row_at(&self.rows, place).rounds();
         let done: BTreeSet<usize> = record_file::finished_rows(&self.earlier, rounds);
         let own = &self.options.own;
+        let before = resume::seconds(&self.earlier);
         let load = Load {
             rows: &self.rows,
             adapters: &schedule.adapters,
@@ -327,7 +331,7 @@ impl<'a> StrictRun<'a> {
             gate: schedule.gate,
             stop: StopRules {
                 count: None,
-                seconds: own.float("duration"),
+                seconds: own.float("duration").map(|all| (all - before).max(0.0)),
                 failed_share: own.float("stop-failed-share"),
             },
             // A time is filled; a trace is not told twice.
@@ -335,7 +339,7 @@ impl<'a> StrictRun<'a> {
             skip: &|place| done.contains(&place),
         };
         let onlook = |inner: &mut dyn Onlooker, client: &mut Client, load| {
-            load::run(client, load, &mut Recorded { file, inner })
+            load::run(client, load, &mut Recorded { file, seam, inner })
         };
         if self.quiet || self.options.given.switch("disable-tqdm") {
             return onlook(&mut Silence, client, load);
@@ -360,7 +364,7 @@ impl<'a> StrictRun<'a> {
 
     fn result(
         self,
-        outcome: LoadOutcome,
+        (outcome, shape, seam): (LoadOutcome, Loop, Option<Seam>),
         (rate, gate): (Option<f64>, Option<usize>),
         (warm_up, cache, health): (WarmUp, CacheState, ClientHealth),
         server: (Option<Value>, Option<Value>),
@@ -368,14 +372,24 @@ impl<'a> StrictRun<'a> {
     ) -> StrictResult {
         let (options, prepared) = (self.options, self.prepared);
         let resumed = self.earlier.len();
-        let mut records = shifted(self.earlier, outcome.started);
-        records.extend(outcome.records);
-        let figures = StrictFigures::of(
+        let mut records = self.earlier;
+        let new = outcome.records.into_iter();
+        records.extend(new.map(|record| match seam {
+            Some(seam) => seam.joined(record),
+            None => record,
+        }));
+        let figures = StrictFigures::under(
+            shape,
             &records,
             prepared.backend,
             &prepared.vocabulary,
             options.objectives.as_ref(),
         );
+        let figures = if resumed > 0 {
+            figures.of_resumed()
+        } else {
+            figures
+        };
         StrictResult {
             figures,
             records,
@@ -393,37 +407,12 @@ impl<'a> StrictRun<'a> {
             interrupted: outcome.interrupted,
             stopped: outcome.stopped,
             record_file: self.records,
+            can_be_resumed: resume::is_possible(options, &self.rows),
+            fixed_length: !options.given.switch("disable-ignore-eos")
+                && !prepared.backend.is_embedding(),
             record_trouble,
         }
     }
-}
-
-/// The records of an earlier run, put right before this one so that both make one time line.
-fn shifted(mut earlier: Vec<RequestRecord>, started: crate::clock::Nanos) -> Vec<RequestRecord> {
-    let last = earlier
-        .iter()
-        .map(|record| record.finished.0)
-        .max()
-        .unwrap_or(0);
-    let shift =
-        |moment: &mut crate::clock::Nanos| moment.0 = (moment.0 + started.0).saturating_sub(last);
-    for record in &mut earlier {
-        shift(&mut record.scheduled);
-        shift(&mut record.released);
-        shift(&mut record.sent);
-        shift(&mut record.finished);
-        record.connected.iter_mut().for_each(shift);
-        record.first_byte.iter_mut().for_each(shift);
-        record.chunks = record
-            .chunks
-            .iter()
-            .map(|mut chunk| {
-                shift(&mut chunk.at);
-                chunk
-            })
-            .collect();
-    }
-    earlier
 }
 
 fn pace_words(options: &Options, rate: Option<f64>, gate: Option<usize>) -> String {
@@ -438,6 +427,19 @@ fn pace_words(options: &Options, rate: Option<f64>, gate: Option<usize>) -> Stri
         (_, Some(_)) => "closed loop".to_owned(),
         _ => "all at once".to_owned(),
     }
+}
+
+/// How requests leave, as far as a run must share it with one that it resumes.
+fn load_words(options: &Options) -> String {
+    let given = &options.given;
+    let own = &options.own;
+    let pace = own.text("pace").unwrap_or("poisson");
+    let burstiness = own.float("burstiness").unwrap_or(1.0);
+    format!(
+        "{pace} ({burstiness}) at {} req/s, at most {} at once",
+        given.float("request-rate").unwrap_or(f64::INFINITY),
+        options.count("max-concurrency").unwrap_or(0),
+    )
 }
 
 /// Where records go: beside the result, unless somewhere else or nowhere.

@@ -18,15 +18,6 @@ use crate::stop::Stopped;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Hits above this share in a run that began cold are worth a word.
-const NOT_COLD: f64 = 0.01;
-/// A rate missed by more than this share is worth a word.
-const RATE_MISSED: f64 = 0.05;
-/// A rate means nothing below this many requests.
-const ENOUGH: usize = 50;
-/// Prompt lengths that differ by more than this share are worth a word.
-const LENGTH_MISSED: f64 = 0.01;
-
 /// A strict run, measured.
 pub(super) struct StrictResult {
     pub(super) figures: StrictFigures,
@@ -48,6 +39,9 @@ pub(super) struct StrictResult {
     pub(super) interrupted: bool,
     pub(super) stopped: Option<Stopped>,
     pub(super) record_file: Option<PathBuf>,
+    pub(super) can_be_resumed: bool,
+    /// Whether answers were to have the length that was asked for.
+    pub(super) fixed_length: bool,
     pub(super) record_trouble: Option<ServingError>,
 }
 
@@ -72,70 +66,14 @@ impl StrictResult {
         left.map_or_else(String::new, |left| format!(", {left} were not sent"))
     }
 
-    /// How to go on with an interrupted run.
+    /// How to go on with an interrupted run, where that is possible.
     pub(super) fn resume_hint(&self) -> String {
         match &self.record_file {
-            Some(path) => format!("; go on with --resume {}", path.display()),
-            None => String::new(),
+            Some(path) if self.can_be_resumed => {
+                format!("; go on with --resume {}", path.display())
+            }
+            _ => String::new(),
         }
-    }
-
-    /// What a reader of the figures should know.
-    pub(super) fn warnings(&self) -> Vec<String> {
-        let figures = &self.figures;
-        let mut warnings = Vec::new();
-        if figures.failed() > 0 {
-            let reasons: Vec<String> = figures
-                .failures
-                .iter()
-                .map(|(name, count)| format!("{count} × {name}"))
-                .collect();
-            let (failed, sent) = (figures.failed(), figures.sent);
-            warnings.push(format!(
-                "{failed} of {sent} requests failed: {}",
-                reasons.join(", ")
-            ));
-        }
-        if self.health.is_limited() {
-            let limits = self.health.limits.join(", ");
-            warnings.push(format!(
-                "the client was the limit, not the server: {limits}"
-            ));
-        }
-        // Arrivals that are drawn miss their mean by chance; what was drawn is the measure.
-        let (achieved, scheduled) = (figures.achieved_rate, figures.scheduled_rate);
-        if figures.sent > ENOUGH && achieved < scheduled * (1.0 - RATE_MISSED) {
-            warnings.push(format!(
-                "requests were sent at {achieved:.2} req/s, though they were due at {scheduled:.2} req/s"
-            ));
-        }
-        let hits = figures.cache.as_ref().map_or(0.0, CacheHits::rate);
-        let cold = match self.cache {
-            CacheState::Flushed => Some("began cold: prompts of this load share prefixes"),
-            CacheState::NotFlushed => Some("the server did not empty"),
-            CacheState::Filled | CacheState::Unknown => None,
-        };
-        if let Some(state) = cold.filter(|_| hits > NOT_COLD) {
-            warnings.push(format!(
-                "{:.1} % of prompt tokens were found in a prefix cache that {state}",
-                hits * 100.0
-            ));
-        }
-        if let Some(actual) = figures.input_actual
-            && (actual as f64 / figures.input_nominal.max(1) as f64 - 1.0).abs() > LENGTH_MISSED
-        {
-            warnings.push(format!(
-                "prompts have {actual} tokens by the server and {} by the dataset",
-                figures.input_nominal
-            ));
-        }
-        if !self.warm_up.steady {
-            warnings.push("the server was not steady when the load began".to_owned());
-        }
-        if self.stopped == Some(Stopped::Failures) {
-            warnings.push("the load was stopped early: too many requests failed".to_owned());
-        }
-        warnings
     }
 
     pub(super) fn line(&self, options: &Options, prepared: &Prepared) -> ResultLine {
@@ -153,6 +91,7 @@ impl StrictResult {
             None => line.add("request_rate", "trace"),
         }
         line.add_float("achieved_request_rate", self.figures.achieved_rate);
+        line.add("served_request_rate", self.figures.served_rate);
         line.add("max_concurrency", self.gate);
         self.add_counts(&mut line);
         self.add_times(&mut line);
@@ -186,6 +125,14 @@ impl StrictResult {
         line.add("total_input_tokens_dataset", figures.input_nominal);
         line.add("total_input_tokens_server", figures.input_actual);
         line.add("total_output_tokens", figures.output);
+        line.add(
+            "shorter_answers",
+            json!({
+                "answers": figures.shorter.answers,
+                "tokens": figures.shorter.tokens,
+                "asked": figures.shorter.asked,
+            }),
+        );
         let sources: Vec<&str> = figures
             .output_sources
             .iter()
@@ -251,9 +198,9 @@ impl StrictResult {
             })
         });
         line.add("goodput", goodput);
-        let steady = figures.steady.map(|steady| {
+        let steady = figures.steady.ok().map(|steady| {
             json!({
-                "seconds": steady.seconds,
+                "seconds": steady.seconds(),
                 "least_under_way": steady.threshold,
                 "concurrency": steady.concurrency,
                 "request_throughput": steady.request_throughput,
@@ -261,6 +208,14 @@ impl StrictResult {
             })
         });
         line.add("steady_state", steady);
+        let refused = figures.refused.iter();
+        let mut refused: serde_json::Map<String, Value> = refused
+            .map(|(key, reason)| ((*key).to_owned(), json!(reason)))
+            .collect();
+        if let Err(why) = &figures.steady {
+            refused.insert("steady_state".to_owned(), json!(why.to_string()));
+        }
+        line.add("refused", refused);
         let hits = figures.cache.as_ref();
         line.add(
             "prefix_cache",

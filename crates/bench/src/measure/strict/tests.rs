@@ -138,7 +138,7 @@ fn peak_concurrency_is_overlap_and_not_a_second_touched() {
             )
         })
         .collect();
-    assert_eq!(strict(&records, "sglang").peak_requests, 1);
+    assert_eq!(strict(&records, "sglang").peak_requests, Some(1));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn nothing_at_all_is_not_a_crash() {
     for records in [vec![], vec![failed]] {
         let found = strict(&records, "sglang");
         assert_eq!(found.completed, 0);
-        assert!(found.e2e.p99.is_nan() && found.steady.is_none());
+        assert!(found.e2e.p99.is_nan() && found.steady.is_err());
     }
 }
 
@@ -176,4 +176,64 @@ fn the_achieved_rate_is_that_of_the_sends() {
         .map(|row| record(row, 0, row as u64 * 50, &[(1000, 1)]))
         .collect();
     close(strict(&records, "sglang").achieved_rate, 20.0);
+}
+
+#[test]
+fn tool_calls_are_tokens_like_others() {
+    let mut calling = record(0, 0, 0, &[]);
+    calling.finished = Nanos(150 * MS);
+    calling.usage.output_tokens = Some(11);
+    calling.tool_calls.text = "find the sea".to_owned();
+    calling.tool_calls.chunks = [(50, 4), (100, 8), (150, 12)]
+        .map(|(at, text_end)| Chunk {
+            at: Nanos(at * MS),
+            tokens: 0,
+            text_end,
+        })
+        .into_iter()
+        .collect();
+    let found = strict(std::slice::from_ref(&calling), "sglang-oai-chat");
+    close(found.ttft.mean, 50.0);
+    close(found.e2e.mean, 150.0);
+    close(found.tpot.mean, 10.0);
+    close(found.itl.max, 50.0);
+    // Without a count of the server's, names and arguments are counted like text.
+    calling.usage = Usage::default();
+    let found = strict(&[calling], "sglang-oai-chat");
+    let tokens = vocabulary().count("find the sea") as u64;
+    assert_eq!(
+        (found.output, found.output_sources),
+        (tokens, vec![CountSource::Text])
+    );
+}
+
+#[test]
+fn answers_that_the_server_ended_early_are_told_from_the_others() {
+    let mut records = vec![
+        record(0, 0, 0, &[(100, 1), (200, 99)]),
+        record(1, 0, 0, &[(100, 1), (200, 40)]),
+        record(2, 0, 0, &[(100, 0)]),
+    ];
+    records[2].usage = Usage::default();
+    let found = strict(&records, "sglang-oai");
+    let shorter = Shorter {
+        answers: 1,
+        tokens: 40,
+        asked: 99,
+    };
+    assert_eq!(found.shorter, shorter);
+}
+
+#[test]
+fn a_resumed_run_keeps_its_times_and_refuses_what_needs_all_that_was_under_way() {
+    let records = [record(0, 0, 0, &[(100, 1), (200, 3)])];
+    let whole = strict(&records, "sglang");
+    let resumed = whole.clone().of_resumed();
+    assert_eq!((resumed.ttft, resumed.e2e), (whole.ttft, whole.e2e));
+    close(resumed.duration, whole.duration);
+    assert!(resumed.concurrency.is_nan() && resumed.peak_output.is_nan());
+    assert!(resumed.achieved_rate.is_nan() && resumed.peak_requests.is_none());
+    assert_eq!(resumed.steady, Err(NotSteady::Resumed));
+    let keys: Vec<&str> = resumed.refused.iter().map(|(key, _)| *key).collect();
+    assert_eq!(keys.len(), 4, "{keys:?}");
 }
