@@ -252,7 +252,7 @@ fn a_port_that_does_not_encrypt_is_said_to_be_one() {
         }
     });
     let refusal = "127.0.0.1 does not speak TLS at this port";
-    let printed = serve(&["--base-url", &base]);
+    let printed = serve(&["--base-url", &base, "--dataset-name", "random-ids"]);
     assert_eq!(printed.code, 1);
     assert!(printed.out.contains(refusal), "{}", printed.out);
     let (outcome, _) = burst(&base, "sglang", "authority.pem");

@@ -11,7 +11,13 @@ use testkit::scripted_server::{Request, Script, standard};
 
 /// Words, the code they end with, and what is said.
 const MISTAKES: &[(&str, u8, &str)] = &[
-    ("--dataset-name sharegpt", 1, "--dataset-path"),
+    (
+        "",
+        1,
+        "dataset sharegpt: no file given; add --dataset-path FILE, a JSON list of conversations in \
+         ShareGPT's format, or --dataset-name random-ids, which needs none\n",
+    ),
+    ("--dataset-name custom", 1, "random-ids, which needs none"),
     (
         "--dataset-name sharegpt --dataset-path /nowhere.json",
         1,
@@ -23,12 +29,12 @@ const MISTAKES: &[(&str, u8, &str)] = &[
         "/no/such/model",
     ),
     (
-        "--backend truss",
+        "--backend truss --dataset-name random-ids",
         1,
         "Please provide a model with `--model` when using truss backend.",
     ),
     (
-        "--backend trt",
+        "--backend trt --dataset-name random-ids",
         1,
         "Please provide a model using `--model` when using `trt` backend.",
     ),
@@ -59,14 +65,19 @@ const MISTAKES: &[(&str, u8, &str)] = &[
         "of 0.5. It must be greater than 1.",
     ),
     (
-        "--backend vllm-embedding --dataset-name mooncake --reference 0.5.23",
+        "--backend vllm-embedding --dataset-name mooncake --dataset-path x --reference 0.5.23",
         1,
         "unsupported for embeddings",
     ),
     (
         "--num-prompts 0 --dataset-name random-ids",
         1,
-        "no row is left",
+        "no row is left to send: --num-prompts is 0",
+    ),
+    (
+        "--dataset-name sharegpt --dataset-path {data}conversations.json --sharegpt-context-len 1",
+        1,
+        "are too long for --sharegpt-context-len 1",
     ),
     (
         "--seed -1 --dataset-name random-ids",
@@ -156,7 +167,8 @@ fn mistakes_end_with_their_message_and_code() {
     let gone = Bench::new();
     let base = gone.server.base_url();
     drop(gone);
-    let printed = serve(&["--base-url", &base]);
+    let server = ["--dataset-name", "random-ids", "--base-url", &base];
+    let printed = serve(&server);
     assert_eq!(printed.code, 1);
     assert!(printed.out.contains(&format!(
         "Failed to fetch model from {base}/v1/models. Error: "
@@ -166,7 +178,7 @@ fn mistakes_end_with_their_message_and_code() {
             .out
             .contains("Please specify the correct host and port using `--host` and `--port`.")
     );
-    let printed = serve(&["--base-url", &base, "--ready-check-timeout-sec", "1"]);
+    let printed = serve(&[&server[..], &["--ready-check-timeout-sec", "1"]].concat());
     assert_eq!(printed.code, 1);
     assert!(
         printed
@@ -398,4 +410,19 @@ fn a_cache_that_was_not_emptied_is_not_called_cold() {
         "{}",
         printed.err
     );
+}
+
+#[test]
+fn random_prompts_without_a_file_are_random_ids_and_it_is_said() {
+    let bench = Bench::new();
+    let line = "--dataset-name random --random-input-len 4 --random-output-len 2 --num-prompts 3";
+    for mode in ["", " --strict"] {
+        let printed = bench.run(&format!(
+            "{line}{mode} --warmup-requests 0 --random-range-ratio 1"
+        ));
+        assert_eq!(printed.code, 0, "{}", printed.err);
+        let note = "sends random token ids (random-ids); name a ShareGPT file";
+        assert!(printed.err.contains(note), "{}", printed.err);
+        assert_eq!(bench.result()["dataset_name"], json!("random-ids"));
+    }
 }

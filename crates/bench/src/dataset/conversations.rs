@@ -2,6 +2,7 @@
 
 use super::file;
 use super::{DatasetError, Row, message};
+use crate::put::put;
 use crate::random::PythonRandom;
 use crate::vocabulary::Vocabulary;
 use serde::Deserialize;
@@ -137,14 +138,16 @@ impl PairRules {
         }
     }
 
-    /// Rows from pairs, in order, until there are enough.
+    /// Rows from pairs, in order, until there are enough, and what was left out on the way.
     pub(super) fn rows(
         &self,
         pairs: Vec<Pair>,
         vocabulary: &Vocabulary,
         name: &'static str,
-    ) -> Result<Vec<Row>, DatasetError> {
+    ) -> Result<(Vec<Row>, Option<String>), DatasetError> {
         let mut rows = Vec::new();
+        let conversations = pairs.len();
+        let (mut short, mut long) = (0, 0);
         for pair in pairs {
             if rows.len() == self.count {
                 break;
@@ -157,9 +160,30 @@ impl PairRules {
             };
             if self.keeps(prompt_tokens, output_tokens) {
                 rows.push(Row::text(prompt, prompt_tokens, output_tokens));
+            } else if prompt_tokens.min(output_tokens) < self.limits.least {
+                short += 1;
+            } else {
+                long += 1;
             }
         }
-        Ok(rows)
+        let mut words = format!("of {conversations} conversations with two turns");
+        if short > 0 {
+            let least = self.limits.least;
+            put(
+                &mut words,
+                format_args!(", {short} have a prompt or answer below {least} tokens"),
+            );
+        }
+        if long > 0 {
+            put(&mut words, format_args!(", {long} are too long"));
+        }
+        if let (Some(most), true) = (self.context, long > 0) {
+            put(
+                &mut words,
+                format_args!(" for --sharegpt-context-len {most}"),
+            );
+        }
+        Ok((rows, Some(words)))
     }
 
     fn keeps(&self, prompt: u64, output: u64) -> bool {

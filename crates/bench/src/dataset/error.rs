@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     /// No file was named and none is fetched.
-    #[error("dataset {name}: no file given, name one with --dataset-path ({hint})")]
+    #[error("dataset {name}: no file given; add --dataset-path FILE, {hint}")]
     NoPath {
         /// The dataset.
         name: &'static str,

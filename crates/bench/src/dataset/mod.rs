@@ -27,7 +27,7 @@ pub use synthetic::SyntheticRules;
 use crate::random::Streams;
 use crate::release::Release;
 use crate::vocabulary::Vocabulary;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Rows, and what is said about them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +42,8 @@ pub struct Dataset {
     pub warm_up: Option<Row>,
     /// How many sessions the rows belong to.
     pub sessions: usize,
+    /// Why no more of the file became rows.
+    pub left_out: Option<String>,
 }
 
 impl Dataset {
@@ -151,6 +153,20 @@ impl Source {
         }
     }
 
+    /// Refuses a source that lacks its file.
+    ///
+    /// # Errors
+    /// When it needs one and none is given.
+    pub fn check_path(&self, path: Option<&Path>) -> Result<(), DatasetError> {
+        match (path, self.file()) {
+            (None, Some(hint)) => Err(DatasetError::NoPath {
+                name: self.name(),
+                hint,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes the rows.
     pub fn load(
         &self,
@@ -159,16 +175,8 @@ impl Source {
         streams: &mut Streams,
         release: Release,
     ) -> Result<Dataset, DatasetError> {
-        let path = match (path, self.file()) {
-            (Some(path), _) => path.to_owned(),
-            (None, None) => PathBuf::new(),
-            (None, Some(hint)) => {
-                return Err(DatasetError::NoPath {
-                    name: self.name(),
-                    hint,
-                });
-            }
-        };
+        self.check_path(path)?;
+        let path = path.map(Path::to_owned).unwrap_or_default();
         match self {
             Self::ShareGpt(rules) | Self::Custom(rules) => {
                 rules.check()?;
@@ -179,17 +187,25 @@ impl Source {
                         Vec::new(),
                     ),
                 };
-                let rows = rules.rows(pairs, vocabulary, self.name())?;
+                let (rows, left_out) = rules.rows(pairs, vocabulary, self.name())?;
                 Ok(Dataset {
                     passed_over,
+                    left_out,
                     ..Dataset::counted(rows)
                 })
             }
             Self::Random(rules) => {
                 let lengths = rules.lengths(&mut streams.numpy, vocabulary);
                 let pairs = conversations::share_gpt(&path, &mut streams.python)?;
+                let left_out = format!(
+                    "of {} conversations with two turns, none has a prompt of one token",
+                    pairs.len()
+                );
                 let rows = rules.cut_pairs(&lengths, pairs, vocabulary);
-                Ok(with_drawn_counts(rows, &lengths))
+                Ok(Dataset {
+                    left_out: Some(left_out),
+                    ..with_drawn_counts(rows, &lengths)
+                })
             }
             Self::RandomIds(rules) => {
                 let lengths = rules.lengths(&mut streams.numpy, vocabulary);

@@ -53,6 +53,10 @@ pub(super) fn long_bench(
     let mut questions: Vec<LongQuestion> = file::read_lines(path, usize::MAX)?;
     random.shuffle(&mut questions);
     let output = output_tokens.unwrap_or(LONG_BENCH_OUTPUT);
+    let left_out = format!(
+        "of {} questions, none is within --sharegpt-context-len",
+        questions.len()
+    );
     let mut rows = Vec::new();
     for question in questions {
         if rows.len() == count {
@@ -64,7 +68,10 @@ pub(super) fn long_bench(
             rows.push(Row::text(prompt, prompt_tokens, output));
         }
     }
-    Ok(Dataset::of(rows))
+    Ok(Dataset {
+        left_out: context.map(|_| left_out),
+        ..Dataset::of(rows)
+    })
 }
 
 #[derive(Deserialize)]

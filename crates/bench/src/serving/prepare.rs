@@ -10,7 +10,6 @@ use crate::random::Streams;
 use crate::vocabulary::Vocabulary;
 use flags::Value as Flag;
 use serde_json::{Map, Value, json};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Datasets that have no meaning for embeddings.
@@ -44,6 +43,9 @@ pub(super) fn prepare(
 ) -> Result<Prepared, ServingError> {
     let backend = backend(options)?;
     super::outputs::check(options)?;
+    if let Some(note) = options.settle_dataset()? {
+        surroundings.warn(note);
+    }
     if options.imitated == Imitated::Sglang {
         let echo = format!("benchmark_args={}", options.echo());
         surroundings.say(&echo);
@@ -82,21 +84,22 @@ pub(super) fn prepare(
     let echo = format!("{}\n", options.echo());
     surroundings.say(&echo);
     headers.extend(custom_headers(options));
-    let path = options
-        .given
-        .text("dataset-path")
-        .filter(|path| !path.is_empty())
-        .map(Path::new);
     let source = options.source()?;
-    let dataset = source.load(path, &vocabulary, &mut streams, options.release)?;
+    let dataset = source.load(
+        options.dataset_path(),
+        &vocabulary,
+        &mut streams,
+        options.release,
+    )?;
     for note in &dataset.notes {
         surroundings.say(note);
     }
     tell_of_bad_lines(options, &dataset, surroundings)?;
     if dataset.rows.is_empty() {
         return Err(ServingError::Refused(format!(
-            "dataset {}: no row is left to send",
-            source.name()
+            "dataset {}: no row is left to send: {}",
+            source.name(),
+            options.no_row(&dataset)
         )));
     }
     let served = match options.imitated {

@@ -3,19 +3,67 @@
 use super::error::ServingError;
 use super::options::{Imitated, Options};
 use crate::dataset::{
-    AgentRules, DatasetError, ImageFormat, ImageRules, MooncakeRules, PairLimits, PairRules,
-    Resolution, SharedPrefixRules, Source, SyntheticRules,
+    AgentRules, Dataset, DatasetError, ImageFormat, ImageRules, MooncakeRules, PairLimits,
+    PairRules, Resolution, SharedPrefixRules, Source, SyntheticRules,
 };
 use crate::random::Streams;
+use flags::Value;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// What is said of random prompts that are made without conversations to cut them from.
+const IDS_INSTEAD: &str = "note: --dataset-name random without --dataset-path sends random token ids \
+    (random-ids); name a ShareGPT file to send pieces of its conversations";
+
 impl Options {
+    /// Says before anything is asked of a server that the dataset lacks its file. Random prompts
+    /// need none: what is to be said of them.
+    pub(super) fn settle_dataset(&mut self) -> Result<Option<&'static str>, ServingError> {
+        let sglang = self.imitated == Imitated::Sglang;
+        if sglang && self.dataset_path().is_none() && self.dataset_name() == "random" {
+            let ids = Value::Text("random-ids".to_owned());
+            self.given.set("dataset-name", ids);
+            return Ok(Some(IDS_INSTEAD));
+        }
+        // Other mistakes are told where the reference tells them.
+        let checked = self
+            .source()
+            .map_or(Ok(()), |source| source.check_path(self.dataset_path()));
+        checked.map_err(|error| match error {
+            DatasetError::NoPath { .. } if sglang => ServingError::Refused(format!(
+                "{error}, or --dataset-name random-ids, which needs none"
+            )),
+            _ => error.into(),
+        })?;
+        Ok(None)
+    }
+
+    /// The dataset's name.
+    pub(super) fn dataset_name(&self) -> &str {
+        self.given.text("dataset-name").unwrap_or_default()
+    }
+
+    /// The file that is named.
+    pub(super) fn dataset_path(&self) -> Option<&Path> {
+        let path = self.given.text("dataset-path");
+        path.filter(|path| !path.is_empty()).map(Path::new)
+    }
+
+    /// Why a dataset has no row to send.
+    pub(super) fn no_row(&self, dataset: &Dataset) -> String {
+        match (self.count("num-prompts"), &dataset.left_out) {
+            (Some(0), _) => "--num-prompts is 0".to_owned(),
+            (_, Some(left_out)) => left_out.clone(),
+            _ => "its file has no entry that can be sent".to_owned(),
+        }
+    }
+
     /// The dataset to be made.
     pub fn source(&self) -> Result<Source, ServingError> {
         if self.imitated == Imitated::Lmdeploy {
             return self.lmdeploy_source();
         }
-        let name = self.given.text("dataset-name").unwrap_or_default();
+        let name = self.dataset_name();
         let as_ids = self.given.switch("tokenize-prompt");
         let text_only = [
             "sharegpt",
