@@ -61,7 +61,7 @@ impl Vocabulary {
     /// A vocabulary from its parts.
     ///
     /// `base_size` counts the tokens of the model proper, without those added on top;
-    /// `fingerprint` tells this tokenizer from every other.
+    /// `fingerprint` is a SHA-256 of the tokenizer's definition.
     pub fn new(
         tokenizer: Tokenizer,
         template: Option<Template>,
@@ -251,6 +251,18 @@ fn bare_template(folder: &Path) -> Option<String> {
     let config = std::fs::read(folder.join("tokenizer_config.json")).ok()?;
     let config: Value = serde_json::from_slice(&config).ok()?;
     config["chat_template"].as_str().map(str::to_owned)
+}
+
+/// The SHA-256 of named parts, in order.
+pub fn digest_of<'a>(parts: impl IntoIterator<Item = (&'a str, Vec<u8>)>) -> String {
+    let mut digest = Sha256::new();
+    for (name, part) in parts {
+        digest.update((name.len() as u64).to_le_bytes());
+        digest.update(name);
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    hexadecimal(&digest.finalize())
 }
 
 /// The digits of a digest.

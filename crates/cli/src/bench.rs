@@ -2,11 +2,11 @@
 
 use std::io::{IsTerminal as _, stderr, stdout};
 use std::path::Path;
-use std::time::UNIX_EPOCH;
 
 use bench::serving::{self, Surroundings};
-use bench::vocabulary::{Vocabulary, VocabularyError};
+use bench::vocabulary::{Vocabulary, VocabularyError, digest_of};
 use bench::{gsm8k, one_batch};
+use checkpoint::gguf::{Array, GgufSource, Metadata, Value};
 use hub::Part;
 
 use crate::command_line::unknown_of;
@@ -82,29 +82,53 @@ pub(crate) fn vocabulary(name: &str, env: &Env) -> Result<Vocabulary, Vocabulary
     if Path::new(name).join("tokenizer.json").is_file() {
         return Vocabulary::with_templates(name, &templates::compile);
     }
-    let model = obtain(wanted, env).map_err(|error| malformed(error.to_string()))?;
+    let model = obtain(wanted, env).map_err(|error| malformed(advice(&format!("{error:#}"))))?;
     if model.path.extension().is_none_or(|end| end != "gguf") {
         return Vocabulary::with_templates(&model.path.to_string_lossy(), &templates::compile);
     }
     let (tokenizer, template) =
         gguf_text(&model.path).map_err(|error| malformed(format!("{error:#}")))?;
     let size = tokenizer.vocab_size();
-    Ok(Vocabulary::new(
-        tokenizer,
-        template,
-        size,
-        fingerprint(&model.path),
-    ))
+    let fingerprint = fingerprint(&model.path).map_err(|error| malformed(format!("{error:#}")))?;
+    Ok(Vocabulary::new(tokenizer, template, size, fingerprint))
 }
 
-/// Which file it is; reading all of it would take longer than many a measurement.
-fn fingerprint(path: &Path) -> String {
-    let facts = std::fs::metadata(path).ok();
-    let length = facts.as_ref().map_or(0, std::fs::Metadata::len);
-    let modified = facts.and_then(|facts| facts.modified().ok()?.duration_since(UNIX_EPOCH).ok());
-    format!(
-        "{} {length} {}",
-        path.display(),
-        modified.unwrap_or_default().as_nanos()
-    )
+/// The option that names a tokenizer here is another one than a server's.
+fn advice(error: &str) -> String {
+    error.replace("--model-path", "--tokenizer")
 }
+
+/// The digest of all that a GGUF file says about its tokenizer; the weights beside it are not read.
+fn fingerprint(path: &Path) -> anyhow::Result<String> {
+    let source = GgufSource::open(path)?;
+    let metadata = source.metadata();
+    let keys = metadata.keys().filter(|key| key.starts_with("tokenizer."));
+    let parts = keys.map(|key| Ok((key, value_bytes(&metadata, key)?)));
+    let parts: Vec<(&str, Vec<u8>)> = parts.collect::<anyhow::Result<_>>()?;
+    Ok(digest_of(parts))
+}
+
+/// A value of a GGUF file, so that equal bytes are equal values.
+fn value_bytes(metadata: &Metadata<'_>, key: &str) -> anyhow::Result<Vec<u8>> {
+    Ok(match metadata.value(key) {
+        Some(Value::Text(_)) => metadata.text(key)?.unwrap_or_default().into(),
+        Some(Value::Array { .. }) => {
+            let array = metadata.array(key)?;
+            let texts = array.iter().flat_map(Array::texts);
+            let numbers = array.iter().flat_map(Array::numbers);
+            let mut bytes = Vec::new();
+            for text in texts {
+                bytes.extend((text.len() as u64).to_le_bytes());
+                bytes.extend(text);
+            }
+            for number in numbers {
+                bytes.extend(format!("{number:?} ").into_bytes());
+            }
+            bytes
+        }
+        other => format!("{other:?}").into_bytes(),
+    })
+}
+
+#[cfg(test)]
+mod tests;
