@@ -43,6 +43,15 @@ const FLAGS: &[FlagSpec] = &[
     FlagSpec::text("output-file", "Where the result line is appended."),
 ];
 
+/// What `--help` ends with.
+const EXAMPLES: &str = "
+examples:
+  a thousand questions, eight solved ones before each, 64 at once
+    peregrine bench gsm8k --data-path test.jsonl --num-shots 8 --num-questions 1000 --parallel 64
+
+docs/figures.md defines every figure that is printed or written.
+";
+
 /// Runs `bench gsm8k` with these words; what the process returns.
 pub fn main(args: &[String], surroundings: &mut Surroundings<'_>) -> u8 {
     let groups = [Group {
@@ -62,7 +71,7 @@ pub fn main(args: &[String], surroundings: &mut Surroundings<'_>) -> u8 {
     match ran {
         Ok(code) => code,
         Err(ServingError::Flags(FlagError::HelpAsked)) => {
-            surroundings.show(&command.help());
+            surroundings.show(&(command.help() + EXAMPLES));
             0
         }
         Err(error) => {

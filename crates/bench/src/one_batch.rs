@@ -62,6 +62,16 @@ const FLAGS: &[FlagSpec] = &[
     FlagSpec::integer("seed", "The seed of both random streams.").default(Preset::Integer(42)),
 ];
 
+/// What `--help` ends with.
+const EXAMPLES: &str = "
+examples:
+  one and eight requests of 512 tokens in and 32 out
+    peregrine bench one-batch --base-url http://127.0.0.1:30000 --batch-size 1 8 --input-len 512 \\
+        --output-len 32 --show-report
+
+docs/figures.md defines every figure that is printed or written.
+";
+
 /// Runs `bench one-batch` with these words; what the process returns.
 pub fn main(args: &[String], surroundings: &mut Surroundings<'_>) -> u8 {
     let groups = [Group {
@@ -81,7 +91,7 @@ pub fn main(args: &[String], surroundings: &mut Surroundings<'_>) -> u8 {
     match ran {
         Ok(()) => 0,
         Err(ServingError::Flags(FlagError::HelpAsked)) => {
-            surroundings.show(&command.help());
+            surroundings.show(&(command.help() + EXAMPLES));
             0
         }
         Err(error) => {

@@ -49,7 +49,27 @@ pub fn help() -> String {
         groups: &groups,
     }
     .help()
+        + EXAMPLES
 }
+
+/// What `--help` ends with.
+const EXAMPLES: &str = "
+examples:
+  random token ids, 32 requests at once, on a server at port 30000
+    peregrine bench serving --port 30000 --dataset-name random-ids --random-input-len 512 \\
+        --random-output-len 128 --num-prompts 200 --max-concurrency 32
+  the same measured without the reference's defects, with a page of plots
+    peregrine bench serving --strict --port 30000 --dataset-name random-ids --num-prompts 200 \\
+        --max-concurrency 32 --plot run.html
+  arrivals at 8 req/s for a minute, counted against service objectives
+    peregrine bench serving --port 30000 --dataset-name random-ids --request-rate 8 --duration 60 \\
+        --slo ttft:200,tpot:20
+  conversations from a file, against vLLM's chat endpoint
+    peregrine bench serving --backend vllm-chat --base-url http://host:8000 --dataset-name sharegpt \\
+        --dataset-path ShareGPT_V3_unfiltered_cleaned_split.json --num-prompts 1000 --request-rate 16
+
+docs/figures.md defines every figure that is printed or written.
+";
 
 impl Options {
     /// Reads the words after `bench serving`.
