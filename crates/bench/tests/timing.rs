@@ -1,7 +1,12 @@
 //! The client's clock against the server's own log.
-#![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot unwrap has failed"
+)]
 
 mod support;
+mod truth;
 
 use bench::client::{Client, USUAL_TIME_LIMIT};
 use bench::clock::{Clock, Nanos};
