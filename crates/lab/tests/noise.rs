@@ -1,5 +1,6 @@
-//! The same server twice, and one that is a little slower: measured over a socket, compared as the
-//! laboratory compares. The noise of a run is scripted and its seeds are fixed.
+//! The same server twice, and one that is a little slower: measured over a socket in rounds, compared as
+//! the laboratory compares. The noise of a run is scripted and its seeds are fixed. What verdicts are
+//! worth over thousands of sessions is in power.rs.
 
 use std::fs;
 use std::io::sink;
@@ -11,7 +12,7 @@ use bench::vocabulary::Vocabulary;
 use lab::compare::{Manner, compare};
 use lab::import;
 use lab::metric::Metric;
-use lab::run::Evidence;
+use lab::run::{Evidence, Origin, ServerUse};
 use lab::statistics::Draw;
 use lab::verdict::{Answer, Demands, Verdict};
 use testkit::scripted_server::{Generation, Request, Script, ScriptedServer, Voice, standard};
@@ -24,8 +25,12 @@ fn tokenizer() -> String {
     path.display().to_string()
 }
 
-/// One run on a server whose tokens come at this pace.
-fn measured(arm: &str, slowness: f64, folder: &Path) -> Evidence {
+/// One run on a server whose tokens come at this pace, in this round and cell of a session.
+fn measured(
+    (arm, slowness): (&str, f64),
+    (round, cell): (usize, usize),
+    folder: &Path,
+) -> Evidence {
     let model = tokenizer();
     let gap = Duration::from_secs_f64(0.004 * slowness);
     let answer = move |request: &Request| {
@@ -65,6 +70,16 @@ fn measured(arm: &str, slowness: f64, folder: &Path) -> Evidence {
     let text = fs::read_to_string(&result).expect("the client wrote its result");
     let mut run = import::runs("result.jsonl", &text).remove(0).run;
     arm.clone_into(&mut run.subject.name);
+    run.repeat = round as u32 + 1;
+    run.origin = Origin::Measured {
+        session: "noise".to_owned(),
+        cell,
+        started: String::new(),
+        ready_after: 0.0,
+        ready_by: String::new(),
+        ended_by_itself: None,
+        server: ServerUse::Fresh,
+    };
     Evidence {
         run,
         records: Vec::new(),
@@ -80,12 +95,14 @@ fn arms(draw: &mut Draw, runs: usize, slower: f64) -> (Vec<Evidence>, Vec<Eviden
         if repeat % 2 == 1 {
             turn.reverse();
         }
-        for second in turn {
+        for (place, second) in turn.into_iter().enumerate() {
             let noise = (NOISE * draw.normal()).exp();
+            let cell = (repeat, repeat * 2 + place);
             if second {
-                arms.1.push(measured("B", noise * slower, folder.path()));
+                arms.1
+                    .push(measured(("B", noise * slower), cell, folder.path()));
             } else {
-                arms.0.push(measured("A", noise, folder.path()));
+                arms.0.push(measured(("A", noise), cell, folder.path()));
             }
         }
     }

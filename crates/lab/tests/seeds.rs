@@ -241,8 +241,8 @@ fn fusing_shows_no_difference_on_olmoe_and_the_runs_it_would_take_are_told() {
     assert_eq!((few.verdict, few.runs), (Verdict::NoDifference, (3, 3)));
     assert_eq!(
         few.sentence(),
-        "no difference shown: B is −2.8 % … +7.5 % against A (95 %), p = 0.29; about 18 more runs \
-         an arm would resolve 2 %"
+        "no difference shown: B is −2.8 % … +7.5 % against A (95 %), p = 0.29, unpaired; about \
+         18 more runs an arm would resolve 2 %"
     );
     assert_eq!(few.permutation, Some(0.3));
     assert_eq!(many.verdict, Verdict::CannotTell);

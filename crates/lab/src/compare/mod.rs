@@ -1,6 +1,9 @@
 //! Two arms against each other, load by load.
 
 mod circumstances;
+mod rounds;
+
+pub use rounds::Unpaired;
 
 use crate::diff::{self, Difference};
 use crate::finding::{Finding, Kind};
@@ -8,7 +11,8 @@ use crate::metric::{Metric, written};
 use crate::requests::{behind, times};
 use crate::run::{Evidence, Run};
 use crate::statistics::{RunSample, cold_start};
-use crate::verdict::{Answer, Demands};
+use crate::verdict::{Answer, Demands, RoundSample};
+use rounds::Pair;
 
 /// How to compare.
 #[derive(Debug, Clone, Default)]
@@ -43,8 +47,10 @@ pub struct MetricAnswer {
     pub answer: Answer,
     /// The runs it rests on, first arm and second.
     pub runs: (Vec<String>, Vec<String>),
-    /// Cold runs that were left out.
+    /// Runs that were left out because one of them was cold.
     pub left_out: Vec<String>,
+    /// Why the runs are not paired by round; nothing when they are.
+    pub unpaired: Option<Unpaired>,
 }
 
 /// Compares two arms on every load that both have finished runs of. Runs are in the order in which
@@ -91,34 +97,17 @@ fn on_one_load(
     manner: &Manner,
 ) -> Comparison {
     let mut findings = circumstances::findings(first, second, manner.variable.as_deref());
+    let pairs = rounds::pairs(first, second);
+    if let Ok(pairs) = &pairs {
+        let (one, two) = (&first[0].run.subject.name, &second[0].run.subject.name);
+        findings.extend(rounds::alone(first, pairs, two));
+        findings.extend(rounds::alone(second, pairs, one));
+    }
     let mut answers = Vec::new();
     for metric in metrics {
-        let (one, cold_one) = warm(first, metric, manner.keep_cold);
-        let (two, cold_two) = warm(second, metric, manner.keep_cold);
-        let left_out = [cold_one, cold_two].into_iter().flatten();
-        let (left_out, told): (Vec<String>, Vec<Finding>) = left_out.unzip();
+        let (arms, told) = Arms::counted((first, second), &pairs, metric, manner.keep_cold);
         findings.extend(told);
-        let better = metric.better;
-        let values = |arm: &[&Evidence]| -> Vec<Option<Vec<f64>>> {
-            let values = arm.iter().map(|evidence| {
-                let (timed, _) = behind(metric.name)?;
-                Some(times(&evidence.records, timed)).filter(|values| !values.is_empty())
-            });
-            values.collect()
-        };
-        let (values_one, values_two) = (values(&one), values(&two));
-        let samples_one = samples(&one, &values_one, metric);
-        let samples_two = samples(&two, &values_two, metric);
-        let answer = Answer::of(&samples_one, &samples_two, better, manner.demands);
-        let ids = |arm: &[&Evidence]| arm.iter().map(|one| one.run.id.clone()).collect();
-        if let Some(answer) = answer {
-            answers.push(MetricAnswer {
-                metric,
-                answer,
-                runs: (ids(&one), ids(&two)),
-                left_out,
-            });
-        }
+        answers.extend(arms.answer(metric, manner.demands));
     }
     findings.dedup();
     Comparison {
@@ -127,6 +116,125 @@ fn on_one_load(
         differences: diff::differences(&first[0].run.subject, &second[0].run.subject),
         findings,
     }
+}
+
+/// The runs of two arms that count for a metric.
+struct Arms<'a> {
+    first: Vec<&'a Evidence>,
+    second: Vec<&'a Evidence>,
+    /// For each place whether the second arm's run came first; or why there are no rounds.
+    rounds: Result<Vec<bool>, Unpaired>,
+    left_out: Vec<String>,
+}
+
+impl<'a> Arms<'a> {
+    /// Takes the runs that have the figure, less the first of both arms where one of them was cold:
+    /// leaving out one arm's alone would favour it.
+    fn counted(
+        (first, second): (&[&'a Evidence], &[&'a Evidence]),
+        pairs: &Result<Vec<Pair<'a>>, Unpaired>,
+        metric: &Metric,
+        keep_cold: bool,
+    ) -> (Self, Vec<Finding>) {
+        let has = |one: &Evidence| one.run.figures.get(metric.name).is_some();
+        let of = |arm: &[&'a Evidence]| arm.iter().filter(|one| has(one)).copied().collect();
+        let mut arms = match pairs {
+            Ok(pairs) => {
+                let whole = pairs
+                    .iter()
+                    .filter(|pair| has(pair.first) && has(pair.second));
+                let (runs, reversed): (Vec<_>, Vec<bool>) = whole
+                    .map(|pair| ((pair.first, pair.second), pair.reversed))
+                    .unzip();
+                let (first, second) = runs.into_iter().unzip();
+                Self {
+                    first,
+                    second,
+                    rounds: Ok(reversed),
+                    left_out: Vec::new(),
+                }
+            }
+            Err(why) => Self {
+                first: of(first),
+                second: of(second),
+                rounds: Err(*why),
+                left_out: Vec::new(),
+            },
+        };
+        let told = arms.without_cold(metric, keep_cold);
+        if arms.rounds.as_ref().is_ok_and(|rounds| rounds.len() < 2) {
+            arms.rounds = Err(Unpaired::TooFew);
+        }
+        (arms, told)
+    }
+
+    fn without_cold(&mut self, metric: &Metric, keep_cold: bool) -> Vec<Finding> {
+        let sentence = |arm: &[&Evidence]| {
+            let runs: Vec<&Run> = arm.iter().map(|one| &one.run).collect();
+            cold_sentence(&runs, metric)
+        };
+        let cold = [sentence(&self.first), sentence(&self.second)];
+        if cold.iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        let enough = self.first.len() > 1 && self.second.len() > 1;
+        let fate = match (keep_cold, enough) {
+            (true, _) => "it counts all the same",
+            (false, false) => "it counts all the same, as an arm has no other run",
+            (false, true) => {
+                self.left_out = [self.first.remove(0), self.second.remove(0)]
+                    .map(|one| one.run.id.clone())
+                    .to_vec();
+                if let Ok(rounds) = &mut self.rounds {
+                    rounds.remove(0);
+                }
+                "the first run of both arms is left out"
+            }
+        };
+        let told = cold.into_iter().flatten();
+        told.map(|sentence| Finding::new(Kind::ColdRun, format!("{sentence}; {fate}")))
+            .collect()
+    }
+
+    fn answer(self, metric: &'static Metric, demands: Demands) -> Option<MetricAnswer> {
+        let answer = if let Ok(reversed) = &self.rounds {
+            let value = |one: &Evidence| one.run.figures.get(metric.name);
+            let runs = self.first.iter().zip(&self.second).zip(reversed);
+            let rounds = runs.filter_map(|((first, second), reversed)| {
+                Some(RoundSample {
+                    first: value(first)?,
+                    second: value(second)?,
+                    reversed: *reversed,
+                })
+            });
+            Answer::paired(&rounds.collect::<Vec<_>>(), metric.better, demands)
+        } else {
+            let of_arms = (
+                requests(&self.first, metric),
+                requests(&self.second, metric),
+            );
+            let first = samples(&self.first, &of_arms.0, metric);
+            let second = samples(&self.second, &of_arms.1, metric);
+            Answer::unpaired(&first, &second, metric.better, demands)
+        };
+        let ids = |arm: &[&Evidence]| arm.iter().map(|one| one.run.id.clone()).collect();
+        Some(MetricAnswer {
+            metric,
+            answer: answer?,
+            runs: (ids(&self.first), ids(&self.second)),
+            left_out: self.left_out,
+            unpaired: self.rounds.err(),
+        })
+    }
+}
+
+/// The times of each run's requests behind a metric, where they are known.
+fn requests(arm: &[&Evidence], metric: &Metric) -> Vec<Option<Vec<f64>>> {
+    let values = arm.iter().map(|evidence| {
+        let (timed, _) = behind(metric.name)?;
+        Some(times(&evidence.records, timed)).filter(|values| !values.is_empty())
+    });
+    values.collect()
 }
 
 fn samples<'a>(
@@ -142,34 +250,6 @@ fn samples<'a>(
         })
     });
     runs.collect()
-}
-
-type Cold = (String, Finding);
-
-/// The runs that count, and the first one when it was cold.
-fn warm<'a>(
-    arm: &[&'a Evidence],
-    metric: &Metric,
-    keep_cold: bool,
-) -> (Vec<&'a Evidence>, Option<Cold>) {
-    let with: Vec<&Evidence> = arm
-        .iter()
-        .filter(|evidence| evidence.run.figures.get(metric.name).is_some())
-        .copied()
-        .collect();
-    let runs: Vec<&Run> = with.iter().map(|evidence| &evidence.run).collect();
-    let Some(sentence) = cold_sentence(&runs, metric) else {
-        return (with, None);
-    };
-    let fate = if keep_cold {
-        "it counts all the same"
-    } else {
-        "it is left out"
-    };
-    let text = format!("{sentence}; {fate}");
-    let told = (with[0].run.id.clone(), Finding::new(Kind::ColdRun, text));
-    let counted = if keep_cold { with } else { with[1..].to_vec() };
-    (counted, Some(told))
 }
 
 /// Says so when the first of an arm's runs was cold. Runs are in the order they were made and all of

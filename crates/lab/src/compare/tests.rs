@@ -80,7 +80,8 @@ fn a_cold_first_run_is_named_and_left_out_unless_it_is_wanted() {
     assert_eq!(cold.len(), 2);
     assert!(
         cold[0].text.ends_with(
-            "was cold: request_throughput 1.48 against 3.22, 3.24 later; it is left out"
+            "was cold: request_throughput 1.48 against 3.22, 3.24 later; the first run of both arms \
+             is left out"
         ),
         "{}",
         cold[0].text

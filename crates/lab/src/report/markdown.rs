@@ -195,7 +195,7 @@ fn loads(report: &Report, out: &mut Text) {
             ));
         }
         if cold {
-            out.line("\n† without the first run, which was cold");
+            out.line("\n† without the first run, which was cold in an arm");
         }
         out.line("");
         let told = accelerators::sentences(report, load);

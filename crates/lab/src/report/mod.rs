@@ -58,7 +58,7 @@ pub(crate) struct Report {
 pub(crate) struct Values<'a> {
     /// Every value with its run, in order.
     pub(crate) all: Vec<(f64, &'a Run)>,
-    /// Whether the first one was cold and does not count.
+    /// Whether the first one does not count, as it or that of another arm was cold.
     pub(crate) cold: bool,
 }
 
@@ -126,12 +126,25 @@ impl Report {
             .into_iter()
             .filter_map(|one| Some((one.run.figures.get(name)?, &one.run)));
         let all: Vec<(f64, &Run)> = with.collect();
-        let values: Vec<f64> = all.iter().map(|(value, _)| *value).collect();
-        let cold = Metric::named(name).and_then(|metric| cold_start(&values, metric.better));
-        Values {
-            all,
-            cold: cold.is_some() && !self.keep_cold,
-        }
+        let cold = !self.keep_cold && all.len() > 1 && self.starts_cold((subject, load), name);
+        Values { all, cold }
+    }
+
+    /// Whether the first run of a cell was cold, or that of a subject it is held against: a comparison
+    /// leaves out both.
+    fn starts_cold(&self, (subject, load): (&str, &str), name: &str) -> bool {
+        let Some(metric) = Metric::named(name) else {
+            return false;
+        };
+        let own = self.cell(subject, load);
+        self.subjects.iter().any(|other| {
+            let cell = self.cell(other, load);
+            let together = own.iter().zip(&cell).any(|(one, two)| {
+                other == subject || sections::belong_together(&one.run, &two.run)
+            });
+            let values = cell.iter().filter_map(|one| one.run.figures.get(name));
+            together && cold_start(&values.collect::<Vec<f64>>(), metric.better).is_some()
+        })
     }
 
     /// The runs of one load on one subject that have figures.

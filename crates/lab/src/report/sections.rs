@@ -40,7 +40,8 @@ pub(super) fn pairs(evidence: &[Evidence], subjects: &[String], compare: Compare
     pairs
 }
 
-fn belong_together(one: &Run, two: &Run) -> bool {
+/// Whether two runs are of arms that are held against each other.
+pub(super) fn belong_together(one: &Run, two: &Run) -> bool {
     match (&one.origin, &two.origin) {
         (
             Origin::Measured { session: first, .. },

@@ -2,7 +2,7 @@
 
 use super::draw::Draw;
 use super::sample::{mean, quantile};
-use super::welch::Interval;
+use super::t_test::Interval;
 
 /// How a run's figure is made of its requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -147,7 +147,7 @@ mod tests {
             .log_ratio(&runs(&first), &runs(&second), 0.95)
             .unwrap();
         let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
-        let welch = crate::statistics::Welch::of(&logs(&first), &logs(&second)).unwrap();
+        let welch = crate::statistics::TTest::welch(&logs(&first), &logs(&second)).unwrap();
         let expected = welch.interval(0.95);
         assert!(
             (found.low - expected.low).abs() < 0.001,

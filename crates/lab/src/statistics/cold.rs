@@ -4,7 +4,7 @@ use super::sample::{mean, standard_deviation};
 use super::special::t_quantile;
 use crate::metric::Better;
 
-/// A first run must be worse by this share…
+/// A first run must be worse than every repeat by this share: a drift has no such step…
 const WORSE_BY: f64 = 0.10;
 /// …and by this one when a single repeat is all there is to hold it against.
 const WORSE_THAN_ONE: f64 = 0.25;
@@ -27,20 +27,22 @@ pub fn cold_start(values: &[f64], better: Better) -> Option<ColdStart> {
         return None;
     }
     let logs: Vec<f64> = later.iter().map(|value| value.ln()).collect();
-    let centre = mean(&logs);
-    let worse = match better {
-        Better::Higher => centre - first.ln(),
-        Better::Lower => first.ln() - centre,
-        Better::Neither => return None,
+    let worse_than = |log: f64| match better {
+        Better::Higher => Some(log - first.ln()),
+        Better::Lower => Some(first.ln() - log),
+        Better::Neither => None,
     };
-    let needed = if logs.len() == 1 {
-        WORSE_THAN_ONE.ln_1p()
+    let than_mean = worse_than(mean(&logs))?;
+    let gaps = logs.iter().filter_map(|log| worse_than(*log));
+    let than_worst = gaps.fold(f64::INFINITY, f64::min);
+    let cold = if logs.len() == 1 {
+        than_worst > WORSE_THAN_ONE.ln_1p()
     } else {
         let count = logs.len() as f64;
         let spread = standard_deviation(&logs) * (1.0 + 1.0 / count).sqrt();
-        (t_quantile(LEVEL, count - 1.0) * spread).max(WORSE_BY.ln_1p())
+        than_worst > WORSE_BY.ln_1p() && than_mean > t_quantile(LEVEL, count - 1.0) * spread
     };
-    (worse > needed).then(|| ColdStart {
+    cold.then(|| ColdStart {
         first: *first,
         later: mean(later),
     })
@@ -66,6 +68,8 @@ mod tests {
             (&[], Better::Higher, false),
             (&[0.0, 1.0, 1.0], Better::Higher, false),
             (&[1.0, 9.0, 9.1], Better::Neither, false),
+            // a drift: the first is far from the last, and near to the second
+            (&[1.0, 1.05, 1.10, 1.15, 1.2, 1.25], Better::Higher, false),
         ];
         for (values, better, cold) in cases {
             assert_eq!(cold_start(values, *better).is_some(), *cold, "{values:?}");

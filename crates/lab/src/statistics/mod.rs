@@ -12,14 +12,14 @@ mod reference;
 mod sample;
 mod shift;
 mod special;
-mod welch;
+mod t_test;
 
 pub use bootstrap::{Bootstrap, Estimator, RunSample};
 pub use cold::{ColdStart, cold_start};
 pub use draw::Draw;
-pub use permutation::{least_permutation_p, permutation_p};
-pub use power::{detectable, runs_needed};
+pub use permutation::{least_permutation_p, least_sign_flip_p, permutation_p, sign_flip_p};
+pub use power::{Design, detectable, runs_needed};
 pub use sample::{mean, quantile, standard_deviation};
 pub use shift::{Shift, shift};
 pub use special::{t_quantile, t_two_sided};
-pub use welch::{Interval, Welch};
+pub use t_test::{Interval, ORDER_COUNTS_FROM, Round, TTest};

@@ -52,6 +52,54 @@ pub fn least_permutation_p((first, second): (usize, usize)) -> f64 {
     least * (1.0 + 1e-9)
 }
 
+/// The chance of such a mean difference within rounds when which arm is which means nothing: the signs
+/// of the differences are exchanged. Nothing without rounds.
+pub fn sign_flip_p(differences: &[f64], seed: u64) -> Option<f64> {
+    if differences.is_empty() {
+        return None;
+    }
+    let scale: f64 = differences.iter().map(|value| value.abs()).sum();
+    let observed = differences.iter().sum::<f64>().abs() - 1e-12 * scale;
+    let as_far =
+        |signs: u64| {
+            let flipped = differences.iter().enumerate().map(|(at, value)| {
+                if signs >> at & 1 == 1 { -value } else { *value }
+            });
+            flipped.sum::<f64>().abs() >= observed
+        };
+    if let Some(count) = flips(differences.len()) {
+        let far = (0..count).filter(|signs| as_far(*signs)).count();
+        return Some(far as f64 / count as f64);
+    }
+    let mut draw = Draw::seeded(seed);
+    let far = (0..MOST).filter(|_| {
+        let sum = differences.iter().fold(0.0, |sum, value| {
+            if draw.number() >> 63 == 1 {
+                sum - value
+            } else {
+                sum + value
+            }
+        });
+        sum.abs() >= observed
+    });
+    Some((far.count() + 1) as f64 / (MOST + 1) as f64)
+}
+
+/// The smallest chance that this number of rounds can ever give.
+pub fn least_sign_flip_p(rounds: usize) -> f64 {
+    // with all signs exchanged the mean is as far from zero
+    let least = flips(rounds).map_or(1.0 / (MOST + 1) as f64, |count| 2.0 / count as f64);
+    least * (1.0 + 1e-9)
+}
+
+/// All ways to exchange signs; nothing when they are too many to look at.
+fn flips(rounds: usize) -> Option<u64> {
+    let count = u32::try_from(rounds)
+        .ok()
+        .and_then(|rounds| 1u64.checked_shl(rounds));
+    count.filter(|count| *count <= MOST)
+}
+
 /// How many ways there are to choose; nothing when they are too many to count.
 fn divisions(of: u64, choose: u64) -> Option<u64> {
     let choose = choose.min(of - choose);
@@ -110,6 +158,19 @@ mod tests {
             );
         }
         assert!(least_permutation_p((50, 50)) < 0.001);
+    }
+
+    #[test]
+    fn signs_of_rounds_are_counted_out_or_drawn() {
+        // all but two of eight are nearer to zero
+        assert_eq!(sign_flip_p(&[1.0, 2.0, 3.0], 1), Some(0.25));
+        assert_eq!(sign_flip_p(&[1.0, -2.0, 3.0], 1), Some(0.75));
+        assert!(sign_flip_p(&[1.0, 2.0, 3.0], 1) <= Some(least_sign_flip_p(3)));
+        let many: Vec<f64> = (0..40).map(|value| f64::from(value % 5) - 1.0).collect();
+        let once = sign_flip_p(&many, 5);
+        assert_eq!(once, sign_flip_p(&many, 5));
+        assert!(once.is_some_and(|p| p < 0.01), "{once:?}");
+        assert_eq!(sign_flip_p(&[], 1), None);
     }
 
     #[test]

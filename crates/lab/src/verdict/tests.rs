@@ -10,7 +10,7 @@ fn samples(values: &[f64]) -> Vec<RunSample<'_>> {
 }
 
 fn answer(first: &[f64], second: &[f64], better: Better) -> Answer {
-    Answer::of(
+    Answer::unpaired(
         &samples(first),
         &samples(second),
         better,
@@ -23,15 +23,15 @@ fn answer(first: &[f64], second: &[f64], better: Better) -> Answer {
 fn a_difference_within_the_noise_is_none() {
     let found = answer(&[5.55, 5.50, 5.74], &[5.68, 5.86, 5.62], Better::Higher);
     assert_eq!(found.verdict, Verdict::NoDifference);
-    let welch = found.welch.unwrap();
+    let welch = found.test.unwrap();
     assert!(
         (welch.t - 1.20).abs() < 0.01 && (welch.p - 0.3).abs() < 0.01,
         "{welch:?}"
     );
     assert_eq!(
         found.sentence(),
-        "no difference shown: B is −2.8 % … +7.5 % against A (95 %), p = 0.29; about 18 more runs \
-         an arm would resolve 2 %"
+        "no difference shown: B is −2.8 % … +7.5 % against A (95 %), p = 0.29, unpaired; about \
+         18 more runs an arm would resolve 2 %"
     );
 }
 
@@ -41,7 +41,7 @@ fn the_sentence_says_which_way_and_how_far() {
     let sentence = |better, first: &[f64], second: &[f64]| answer(first, second, better).sentence();
     assert_eq!(
         sentence(Better::Lower, &slow, &fast),
-        "better by 8.6–11.3 % (B is lower; 95 %, p < 0.001)"
+        "better by 8.6–11.3 % (B is lower; 95 %, p < 0.001, unpaired)"
     );
     assert!(sentence(Better::Higher, &slow, &fast).starts_with("worse by 8.6–11.3 % (B is lower;"));
     assert!(sentence(Better::Higher, &fast, &slow).starts_with("better by 9."));
@@ -62,7 +62,7 @@ fn one_run_an_arm_tells_nothing() {
         value: 3.0,
         requests: Some((Estimator::Mean, &requests)),
     }];
-    let found = Answer::of(&run, &run, Better::Lower, Demands::default()).unwrap();
+    let found = Answer::unpaired(&run, &run, Better::Lower, Demands::default()).unwrap();
     assert_eq!(found.verdict, Verdict::CannotTell);
     assert!(
         found
@@ -76,12 +76,12 @@ fn runs_that_never_vary_show_no_difference() {
     let found = answer(&[2.0, 2.0], &[2.0, 2.0], Better::Higher);
     assert_eq!(found.verdict, Verdict::NoDifference);
     assert_eq!(
-        Answer::of(&[], &[], Better::Higher, Demands::default()),
+        Answer::unpaired(&[], &[], Better::Higher, Demands::default()),
         None
     );
     let zero = samples(&[0.0, 1.0]);
     assert_eq!(
-        Answer::of(&zero, &zero, Better::Higher, Demands::default()),
+        Answer::unpaired(&zero, &zero, Better::Higher, Demands::default()),
         None
     );
 }
@@ -129,7 +129,7 @@ fn a_planted_difference_is_found_with_the_runs_that_were_predicted() {
             arm(&mut draw, 8, 100.0, noise),
             arm(&mut draw, 8, 100.0, noise),
         ];
-        let before = Answer::of(
+        let before = Answer::unpaired(
             &samples(&pilot[0]),
             &samples(&pilot[1]),
             Better::Higher,
@@ -139,7 +139,7 @@ fn a_planted_difference_is_found_with_the_runs_that_were_predicted() {
             &pilot[0].iter().map(|value| value.ln()).collect::<Vec<_>>(),
             &pilot[1].iter().map(|value| value.ln()).collect::<Vec<_>>(),
         );
-        let runs = runs_needed(spread.unwrap(), planted.ln_1p(), 0.95).unwrap();
+        let runs = runs_needed(Design::Apart, spread.unwrap(), planted.ln_1p(), 0.95).unwrap();
         assert_eq!(before.unwrap().more_runs, Some(runs.saturating_sub(8)));
         let a = arm(&mut draw, runs, 100.0, noise);
         let b = arm(&mut draw, runs, 103.0, noise);
