@@ -11,17 +11,28 @@ use crate::store::{Selection, Store};
 pub(super) fn arm(store: &Store, text: &str, load: Option<&str>) -> Result<Vec<Evidence>, Failure> {
     let selection: Selection = text.parse()?;
     let mut runs = store.select(&selection)?;
+    runs.retain(Run::finished);
+    if runs.is_empty() {
+        return Err(Failure::Usage(format!("all runs that fit {text:?} failed")));
+    }
     if let Some(load) = load {
         let wanted: Selection = format!("load={load}").parse()?;
+        let mut loads: Vec<String> = runs.iter().map(|run| run.load.name.clone()).collect();
+        loads.sort();
+        loads.dedup();
         runs.retain(|run| wanted.fits(run));
+        if runs.is_empty() {
+            return Err(Failure::Usage(format!(
+                "no run of {text:?} has load {load:?}; there are {}",
+                loads.join(" | ")
+            )));
+        }
     }
-    let runs: Vec<Run> = runs.into_iter().filter(Run::finished).collect();
     let mut subjects: Vec<&str> = runs.iter().map(|run| run.subject.name.as_str()).collect();
     subjects.sort_unstable();
     subjects.dedup();
     match subjects.as_slice() {
         [_] => Ok(store.evidence(runs)?),
-        [] => Err(Failure::Usage(format!("no finished run fits {text:?}"))),
         several => Err(Failure::Usage(format!(
             "{text:?} fits several subjects, an arm is one: {}",
             several.join(" | ")
@@ -54,11 +65,13 @@ pub(super) fn metrics(parsed: &Parsed) -> Result<Vec<&'static Metric>, Failure> 
 /// The metric of this name.
 pub(super) fn metric(name: &str) -> Result<&'static Metric, Failure> {
     Metric::named(name).ok_or_else(|| {
-        let names = || METRICS.iter().map(|metric| metric.name).collect::<Vec<_>>();
-        let hint = Metric::nearest(name).map_or_else(
-            || format!("; there are {}", names().join(", ")),
-            |near| format!("; did you mean {near}?"),
-        );
+        let names = METRICS.iter().map(|metric| metric.name);
+        let with: Vec<&str> = names.clone().filter(|other| other.contains(name)).collect();
+        let hint = match (Metric::nearest(name), with.as_slice()) {
+            (Some(near), _) => format!("; did you mean {near}?"),
+            (None, []) => format!("; there are {}", names.collect::<Vec<_>>().join(", ")),
+            (None, with) => format!("; with that in their names there are {}", with.join(", ")),
+        };
         Failure::Usage(format!("there is no metric '{name}'{hint}"))
     })
 }

@@ -1,12 +1,12 @@
 //! `lab compare`: two arms and what can be said about them.
 
 use flags::{Command, FlagSpec, Group, Parsed, Positional, Preset, Takes};
+use serde_json::{Value, json};
 
-use super::{Console, Failure, STORE, arms, open_store, share};
+use super::{Console, Failure, JSON, STORE, arms, open_store, share};
 use crate::compare::{Comparison, Manner, MetricAnswer, compare};
 use crate::metric::written;
-use crate::statistics::least_permutation_p;
-use crate::verdict::{Demands, bare_percent, chance, percent};
+use crate::verdict::Demands;
 
 pub(super) const METRIC: FlagSpec = FlagSpec::words("metric", "Metrics to compare, or all.")
     .default(Preset::Words(&["request_throughput"]));
@@ -46,12 +46,13 @@ pub(super) const COMMAND: Command<'static> = Command {
             RESOLVE,
             KEEP_COLD,
             FlagSpec::text("variable", "What the arms are meant to differ in."),
+            JSON,
         ],
     }],
 };
 
 pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Failure> {
-    let store = open_store(parsed)?;
+    let store = open_store(parsed, console)?;
     let load = parsed.text("load");
     let first = arms::arm(&store, &parsed.words()[0], load)?;
     let second = arms::arm(&store, &parsed.words()[1], load)?;
@@ -66,6 +67,14 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
         variable: parsed.text("variable").map(str::to_owned),
     };
     let found = compare(&first, &second, &metrics, &manner);
+    if parsed.switch("json") {
+        console.show_json(&json!({
+            "a": first[0].run.subject.name,
+            "b": second[0].run.subject.name,
+            "loads": found.iter().map(comparison_json).collect::<Vec<_>>(),
+        }));
+        return Ok(u8::from(found.is_empty()));
+    }
     console.say(&format!("A  {}", first[0].run.subject.name));
     console.say(&format!("B  {}", second[0].run.subject.name));
     for comparison in &found {
@@ -77,6 +86,28 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
         return Ok(1);
     }
     Ok(0)
+}
+
+/// A comparison for programs.
+fn comparison_json(comparison: &Comparison) -> Value {
+    json!({
+        "load": comparison.load,
+        "answers": comparison.answers.iter().map(answer_json).collect::<Vec<_>>(),
+        "differences": comparison.differences,
+        "findings": comparison.findings,
+    })
+}
+
+/// An answer for programs.
+pub(super) fn answer_json(found: &MetricAnswer) -> Value {
+    let mut answer = json!(found.answer);
+    answer["metric"] = found.metric.name.into();
+    answer["unit"] = found.metric.unit.into();
+    answer["sentence"] = found.answer.sentence().into();
+    answer["unpaired_because"] = json!(found.unpaired);
+    answer["run_ids"] = json!(found.runs);
+    answer["left_out"] = json!(found.left_out);
+    answer
 }
 
 /// A comparison as people read it.
@@ -117,36 +148,12 @@ fn answer_lines(found: &MetricAnswer) -> Vec<String> {
         format!("  {}  A {a}  B {b}  {}", metric.name, metric.unit),
         format!("    {}", answer.sentence()),
     ];
-    let mut details = Vec::new();
-    if let Some(welch) = answer.welch {
-        details.push(format!(
-            "Welch t = {:.2}, {:.1} degrees",
-            welch.t, welch.degrees
-        ));
-    }
-    if let Some(p) = answer.permutation {
-        let least = if p <= least_permutation_p(answer.runs) {
-            ", the least that so few runs can give"
-        } else {
-            ""
-        };
-        details.push(format!("permutation p {}{least}", chance(p)));
-    }
-    if let Some(interval) = answer
-        .bootstrap
-        .filter(|interval| interval.low < interval.high)
-    {
-        let (low, high) = (percent(interval.low), percent(interval.high));
-        details.push(format!("bootstrap {low} … {high}"));
-    }
-    if let Some(detectable) = answer.detectable.filter(|size| size.is_finite()) {
-        details.push(format!(
-            "so many runs find a difference of {} four times in five",
-            bare_percent(detectable)
-        ));
+    let mut details = answer.details();
+    if let Some(why) = found.unpaired.filter(|_| answer.test.is_some()) {
+        details = format!("{details} ({})", why.reason());
     }
     if !details.is_empty() {
-        lines.push(format!("    {}", details.join("; ")));
+        lines.push(format!("    {details}"));
     }
     lines
 }

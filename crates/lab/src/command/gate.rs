@@ -1,18 +1,25 @@
-//! `lab gate`: a regression that is shown ends with 1.
+//! `lab gate`: passes only what is known to be no regression.
 
 use flags::{Command, FlagSpec, Group, Parsed, Positional, Preset, Takes};
 
+use serde::Serialize;
+use serde_json::json;
+
 use super::compare::{KEEP_COLD, LEVEL, LOAD, METRIC};
-use super::{Console, Failure, STORE, arms, open_store, share};
-use crate::compare::{Manner, compare};
+use super::{Console, Failure, JSON, STORE, arms, open_store, share};
+use crate::compare::{Manner, MetricAnswer, compare};
+use crate::finding::Finding;
 use crate::metric::Better;
 use crate::verdict::{Answer, Demands, Verdict, bare_percent};
 
+/// Repeats below this are hardly worth a comparison.
+const FEWEST: usize = 3;
+
 pub(super) const COMMAND: Command<'static> = Command {
     program: "peregrine lab gate",
-    about: "Compares a candidate with a baseline for a machine to act on. Ends with 0 when it passes, 1 \
-            when a regression beyond the limit is shown, and with --decide with 3 when the runs are too \
-            few or too noisy to exclude one.",
+    about: "Compares a candidate with a baseline for a machine to act on. Ends with 0 when a regression \
+            beyond the limit is excluded, with 1 when one is shown, and with 3 when neither can be said: \
+            too few runs, too much noise, or nothing to compare.",
     positionals: &[Positional {
         name: "CANDIDATE",
         takes: Takes::One,
@@ -25,25 +32,51 @@ pub(super) const COMMAND: Command<'static> = Command {
             FlagSpec::text("baseline", "The runs to hold it against.").required(),
             FlagSpec::text("max-regression", "The regression that is tolerated.")
                 .default(Preset::Text("3%")),
-            FlagSpec::switch("decide", "End with 3 when a regression cannot be excluded."),
             METRIC,
             LOAD,
             LEVEL,
             KEEP_COLD,
+            JSON,
         ],
     }],
 };
 
-/// What a gate does with an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What a gate does with an answer, the worst last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 enum Decision {
     Pass,
     Undecided,
     Regression,
 }
 
+impl Decision {
+    fn exit_code(self) -> u8 {
+        match self {
+            Self::Pass => 0,
+            Self::Regression => 1,
+            Self::Undecided => 3,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Undecided => "undecided",
+            Self::Regression => "REGRESSION",
+        }
+    }
+}
+
+/// One metric of one load, decided.
+struct Check<'a> {
+    load: &'a str,
+    found: &'a MetricAnswer,
+    decision: Decision,
+}
+
 pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Failure> {
-    let store = open_store(parsed)?;
+    let store = open_store(parsed, console)?;
     let load = parsed.text("load");
     let baseline = arms::arm(&store, parsed.text("baseline").unwrap_or_default(), load)?;
     let candidate = arms::arm(&store, &parsed.words()[0], load)?;
@@ -58,49 +91,90 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
         variable: None,
     };
     let found = compare(&baseline, &candidate, &arms::metrics(parsed)?, &manner);
-    let mut worst = None;
+    let mut checks = Vec::new();
     for comparison in &found {
-        for answer in &comparison.answers {
-            let metric = answer.metric;
-            let decision = decide(&answer.answer, metric.better, limit);
-            let word = match decision {
-                Decision::Pass => "pass",
-                Decision::Undecided => "undecided",
-                Decision::Regression => "REGRESSION",
-            };
-            console.say(&format!(
-                "{word}: {} of {}: {}",
-                metric.name,
-                comparison.load,
-                answer.answer.sentence()
-            ));
-            worst = worst.max(Some(decision));
+        for found in &comparison.answers {
+            checks.push(Check {
+                load: &comparison.load,
+                found,
+                decision: decide(&found.answer, found.metric.better, limit),
+            });
+        }
+    }
+    let worst = checks.iter().map(|check| check.decision).max();
+    let decision = worst.unwrap_or(Decision::Undecided);
+    let conclusion = conclusion(decision, &checks, limit);
+    if parsed.switch("json") {
+        let answers = checks.iter().map(|check| {
+            let mut answer = super::compare::answer_json(check.found);
+            answer["load"] = check.load.into();
+            answer["decision"] = json!(check.decision);
+            answer
+        });
+        let findings: Vec<&Finding> = found.iter().flat_map(|one| &one.findings).collect();
+        console.show_json(&json!({
+            "decision": decision,
+            "max_regression": limit,
+            "conclusion": conclusion,
+            "baseline": baseline[0].run.subject.name,
+            "candidate": candidate[0].run.subject.name,
+            "checks": answers.collect::<Vec<_>>(),
+            "findings": findings,
+        }));
+        return Ok(decision.exit_code());
+    }
+    for comparison in &found {
+        for check in checks.iter().filter(|check| check.load == comparison.load) {
+            let (word, metric) = (check.decision.word(), check.found.metric.name);
+            let sentence = check.found.answer.sentence();
+            console.say(&format!("{word}: {metric} of {}: {sentence}", check.load));
         }
         for finding in &comparison.findings {
             console.say(&format!("  ! {finding}"));
         }
     }
+    console.say(&conclusion);
+    Ok(decision.exit_code())
+}
+
+/// The outcome in a sentence, with what to do where nothing was decided.
+fn conclusion(decision: Decision, checks: &[Check<'_>], limit: f64) -> String {
     let limit = bare_percent(limit);
-    Ok(match worst {
+    match decision {
+        Decision::Pass => format!("no regression above {limit}"),
+        Decision::Regression => format!("a regression above {limit} is shown"),
+        Decision::Undecided if checks.is_empty() => {
+            "undecided: the arms share no load and figure, so nothing was checked; run the same loads on \
+             both, or name a --metric that both have"
+                .to_owned()
+        }
+        Decision::Undecided => {
+            let undecided = checks.iter().filter(|check| check.decision == decision);
+            let answers: Vec<&Answer> = undecided.map(|check| &check.found.answer).collect();
+            let advice = advice(&answers);
+            format!("undecided: a regression above {limit} is neither shown nor excluded; {advice}")
+        }
+    }
+}
+
+/// What would decide.
+fn advice(answers: &[&Answer]) -> String {
+    if answers
+        .iter()
+        .any(|answer| answer.verdict == Verdict::CannotTell)
+    {
+        return format!(
+            "an arm has a single run: repeat each load at least {FEWEST} times (`repeats` of the plan)"
+        );
+    }
+    let most = answers.iter().max_by_key(|answer| answer.more_runs);
+    match most.and_then(|answer| answer.more()) {
+        Some(more) => format!("make about {more} (`repeats` of the plan)"),
         None => {
-            console.warn("the arms share no load and figure, so nothing was checked");
-            3
+            "the effect is near the limit: more repeats (`repeats` of the plan) narrow its interval"
+                .to_owned()
         }
-        Some(Decision::Pass) => {
-            console.say(&format!("no regression above {limit}"));
-            0
-        }
-        Some(Decision::Undecided) => {
-            console.say(&format!(
-                "a regression above {limit} is not shown and not excluded"
-            ));
-            if parsed.switch("decide") { 3 } else { 0 }
-        }
-        Some(Decision::Regression) => {
-            console.say(&format!("a regression above {limit} is shown"));
-            1
-        }
-    })
+    }
 }
 
 /// A regression is shown when the arms differ for the worse and by more than the limit; it is
@@ -138,7 +212,7 @@ mod tests {
             runs.collect()
         };
         let demands = Demands::default();
-        let answer = Answer::of(&samples(baseline), &samples(candidate), better, demands);
+        let answer = Answer::unpaired(&samples(baseline), &samples(candidate), better, demands);
         decide(&answer.unwrap(), better, 0.03)
     }
 

@@ -1,8 +1,9 @@
 //! `lab list`: the runs of the store.
 
 use flags::{Command, FlagSpec, Group, Parsed, Positional, Preset, Takes};
+use serde_json::json;
 
-use super::{Console, Failure, STORE, count_of_runs, open_store};
+use super::{Console, Failure, JSON, STORE, count_of_runs, open_store};
 use crate::columns::Columns;
 use crate::metric::written;
 use crate::run::{Outcome, Run};
@@ -12,7 +13,7 @@ pub(super) const COMMAND: Command<'static> = Command {
     program: "peregrine lab list",
     about: "Lists runs, oldest first. Which ones is said by key=pattern pairs joined by commas (id, \
             subject, load, model, session, file, note, flag.NAME, env.NAME, version.NAME; * stands \
-            for anything), or by a subject's name.",
+            for anything), or by a subject's name: `file=a.jsonl`, `subject=ours*,load=burst`.",
     positionals: &[Positional {
         name: "SELECTION",
         takes: Takes::Maybe(""),
@@ -22,7 +23,8 @@ pub(super) const COMMAND: Command<'static> = Command {
         title: "options",
         flags: &[
             STORE,
-            FlagSpec::integer("last", "Only so many, the newest.").default(Preset::Integer(0)),
+            FlagSpec::integer("last", "Only this many, the newest.").default(Preset::Integer(0)),
+            JSON,
         ],
     }],
 };
@@ -35,7 +37,7 @@ const SHOWN: &[(&str, &str)] = &[
 ];
 
 pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Failure> {
-    let store = open_store(parsed)?;
+    let store = open_store(parsed, console)?;
     let mut runs = match parsed.words().first() {
         Some(text) => store.select(&text.parse::<Selection>()?)?,
         None => store.runs()?,
@@ -44,6 +46,10 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
     if last > 0 {
         let surplus = runs.len().saturating_sub(last as usize);
         runs.drain(..surplus);
+    }
+    if parsed.switch("json") {
+        console.show_json(&json!(runs));
+        return Ok(0);
     }
     let mut heads = vec!["id", "where", "subject", "load", "#"];
     heads.extend(SHOWN.iter().map(|(head, _)| *head));

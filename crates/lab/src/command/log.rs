@@ -26,7 +26,7 @@ pub(super) const COMMAND: Command<'static> = Command {
 };
 
 pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Failure> {
-    let store = open_store(parsed)?;
+    let store = open_store(parsed, console)?;
     let mut runs = store.select(&parsed.words()[0].parse::<Selection>()?)?;
     runs.sort_by_key(|run| match &run.origin {
         Origin::Measured { session, cell, .. } => (session.clone(), *cell),

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use flags::{Command, FlagError, FlagSpec, Parsed, Preset};
 
-use crate::Tokenizers;
+use crate::Services;
 use crate::columns::counted;
 use crate::matrix::PlanError;
 use crate::store::{NotASelection, Store, StoreError};
@@ -27,8 +27,8 @@ pub(crate) struct Console<'a> {
     pub(crate) out: &'a mut dyn Write,
     /// Everything else.
     pub(crate) err: &'a mut dyn Write,
-    /// How tokenizers are had.
-    pub(crate) tokenizers: Tokenizers<'a>,
+    /// What the rest of the binary does for us.
+    pub(crate) services: Services<'a>,
 }
 
 impl Console<'_> {
@@ -40,6 +40,11 @@ impl Console<'_> {
     /// Prints text that has its own line ends.
     pub(crate) fn show(&mut self, text: &str) {
         self.out.write_all(text.as_bytes()).ok();
+    }
+
+    /// Prints an answer for programs.
+    pub(crate) fn show_json(&mut self, answer: &serde_json::Value) {
+        self.say(&format!("{answer:#}"));
     }
 
     /// Prints a line to the side.
@@ -146,16 +151,27 @@ const ENTRIES: &[Entry] = &[
 const STORE: FlagSpec = FlagSpec::text("store", "The folder in which runs are kept.")
     .default(Preset::Text("peregrine-lab"));
 
+/// The flag of commands whose answer a program may read.
+const JSON: FlagSpec = FlagSpec::switch("json", "Answer in JSON, for programs.");
+
 /// The store, to look into.
-fn open_store(parsed: &Parsed) -> Result<Store, Failure> {
+fn open_store(parsed: &Parsed, console: &mut Console<'_>) -> Result<Store, Failure> {
     let folder = parsed.text("store").unwrap_or("peregrine-lab");
-    Ok(Store::existing(folder.as_ref())?)
+    Ok(noted(Store::existing(folder.as_ref())?, console))
 }
 
 /// The store, to put runs into.
-fn make_store(parsed: &Parsed) -> Result<Store, Failure> {
+fn make_store(parsed: &Parsed, console: &mut Console<'_>) -> Result<Store, Failure> {
     let folder = parsed.text("store").unwrap_or("peregrine-lab");
-    Ok(Store::open(folder.as_ref())?)
+    Ok(noted(Store::open(folder.as_ref())?, console))
+}
+
+/// The store, once it is said what was wrong with it.
+fn noted(store: Store, console: &mut Console<'_>) -> Store {
+    if let Some(note) = store.note() {
+        console.warn(&format!("! {note}"));
+    }
+    store
 }
 
 /// Runs `lab` with the words after its name, on these outputs; what the process returns.

@@ -39,7 +39,7 @@ pub(super) const COMMAND: Command<'static> = Command {
 };
 
 pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Failure> {
-    let store = open_store(parsed)?;
+    let store = open_store(parsed, console)?;
     let runs = match parsed.words().first() {
         Some(text) => store.select(&text.parse::<Selection>()?)?,
         None => store.runs()?,

@@ -14,8 +14,8 @@ use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::matrix::tell::{Language, Teller};
 use crate::matrix::{
-    Cell, Expectation, Matrix, Plan, Session, Summary, ask, cells, expected_seconds, preflight,
-    remembered,
+    Cell, Expectation, Matrix, Plan, PlanError, Session, Summary, ask, cells, expected_seconds,
+    mistakes, preflight, remembered,
 };
 use crate::metric::Metric;
 use crate::moment::length;
@@ -65,8 +65,12 @@ pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Fail
         source,
     })?;
     let plan = Plan::parse(&text)?;
+    let mistakes = mistakes(&plan, console.services.check_serve);
+    if !mistakes.is_empty() {
+        return Err(PlanError::Mistakes(mistakes).into());
+    }
     let metrics = super::arms::metrics(parsed)?;
-    let mut store = make_store(parsed)?;
+    let mut store = make_store(parsed, console)?;
     let all = cells(&plan);
     if parsed.switch("retry-failed")
         && let Some(session) = Session::latest(&store, &text)
@@ -193,7 +197,7 @@ fn go(
         },
         machine: Machine::look(),
         met: running.met,
-        tokenizers: console.tokenizers,
+        tokenizers: console.services.tokenizers,
     };
     Ok(matrix.run(&pending)?)
 }

@@ -24,7 +24,7 @@ pub(super) const COMMAND: Command<'static> = Command {
 };
 
 pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Failure> {
-    let store = open_store(parsed)?;
+    let store = open_store(parsed, console)?;
     let run = store.one(&parsed.words()[0])?;
     console.say(&format!("run {}, repeat {} of", run.id, run.repeat));
     console.say(&format!("  subject  {}", run.subject.name));

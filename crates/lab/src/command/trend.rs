@@ -34,7 +34,7 @@ pub(super) const COMMAND: Command<'static> = Command {
 const TOLD_BELOW: f64 = 0.05;
 
 pub(super) fn run(parsed: &Parsed, console: &mut Console<'_>) -> Result<u8, Failure> {
-    let store = open_store(parsed)?;
+    let store = open_store(parsed, console)?;
     let metric = arms::metric(&parsed.words()[0])?;
     let selection = parsed.words().get(1).map(|text| text.parse::<Selection>());
     let selection = selection.transpose()?;

@@ -10,6 +10,8 @@ pub use prompts::{repeated_prompts, will_repeat_prompts};
 use std::collections::BTreeSet;
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::finding::{Finding, Kind};
 use crate::run::{Run, SubjectFacts};
 
@@ -23,7 +25,8 @@ const ADDRESS: &[&str] = &[
 ];
 
 /// What kind of thing differs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Aspect {
     /// The model.
     Model,
@@ -40,7 +43,7 @@ pub enum Aspect {
 }
 
 /// One difference between two arms.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// Its kind.
     pub aspect: Aspect,
@@ -82,13 +85,18 @@ impl Difference {
     }
 
     /// Whether somebody means this difference by a name: dashes and underscores are the same.
-    pub(crate) fn is_called(&self, name: &str) -> bool {
-        let plain = |text: &str| {
-            text.trim_start_matches('-')
-                .replace('_', "-")
-                .to_lowercase()
-        };
+    fn is_called(&self, name: &str) -> bool {
         plain(&self.name) == plain(name)
+    }
+
+    /// Whether it is about what a name is about: `radix_cache` is what `--disable-radix-cache` sets.
+    fn is_about(&self, name: &str) -> bool {
+        topic(&self.name) == topic(name)
+    }
+
+    /// Whether somebody set it, rather than the server for itself.
+    fn is_given(&self) -> bool {
+        self.aspect != Aspect::Resolved
     }
 }
 
@@ -107,6 +115,22 @@ impl fmt::Display for Difference {
             word(&self.second)
         )
     }
+}
+
+fn plain(name: &str) -> String {
+    name.trim_start_matches('-')
+        .replace('_', "-")
+        .to_lowercase()
+}
+
+/// What a setting is about, whichever way it sets it.
+fn topic(name: &str) -> String {
+    const WAYS: &[&str] = &["disable-", "enable-", "no-", "use-"];
+    let mut name = plain(name);
+    while let Some(rest) = WAYS.iter().find_map(|way| name.strip_prefix(way)) {
+        name = rest.to_owned();
+    }
+    name
 }
 
 /// A value on one line and of a length that can be read.
@@ -229,9 +253,8 @@ pub fn variable<'a>(
     arms: (&str, &str),
 ) -> Option<&'a Difference> {
     if let Some(named) = named {
-        return differences
-            .iter()
-            .find(|difference| difference.is_called(named));
+        let called = differences.iter().find(|one| one.is_called(named));
+        return called.or_else(|| differences.iter().find(|one| one.is_about(named)));
     }
     let gave_names = |difference: &&Difference| {
         difference.first.as_deref() == Some(arms.0) && difference.second.as_deref() == Some(arms.1)
@@ -243,12 +266,34 @@ pub fn variable<'a>(
     differences.iter().find(gave_names).or_else(only)
 }
 
+/// Differences beside the one that is meant. What follows from it is no other difference: a setting of
+/// the same name, and on the same machine whatever a server worked out for itself when nothing else was
+/// given.
+pub fn beside<'a>(
+    differences: &'a [Difference],
+    meant: Option<&Difference>,
+    same_machine: bool,
+) -> Vec<&'a Difference> {
+    let Some(meant) = meant else {
+        return differences.iter().collect();
+    };
+    let (same, others): (Vec<&Difference>, Vec<&Difference>) = differences
+        .iter()
+        .partition(|one| one.is_about(&meant.name));
+    let given = |list: &[&Difference]| list.iter().any(|one| one.is_given());
+    if same_machine && given(&same) && !given(&others) {
+        return Vec::new();
+    }
+    others
+}
+
 /// What stands in the way of putting an effect down to one cause.
 pub fn confounders(first: &Run, second: &Run, named: Option<&str>) -> Vec<Finding> {
     let found = differences(&first.subject, &second.subject);
     let arms = (first.subject.name.as_str(), second.subject.name.as_str());
     let meant = variable(&found, named, arms);
-    let others: Vec<&Difference> = found.iter().filter(|other| Some(*other) != meant).collect();
+    let same_machine = first.machine.is_some() && first.machine == second.machine;
+    let others = beside(&found, meant, same_machine);
     let listed = |list: &[&Difference]| {
         let sentences = list
             .iter()

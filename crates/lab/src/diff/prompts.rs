@@ -27,16 +27,20 @@ pub fn will_repeat_prompts(subject: &SubjectFacts, load: &LoadFacts) -> bool {
 }
 
 /// Says so when runs of one load on one subject sent the same prompts again, with what it did to the
-/// time to the first token. `runs` are in the order they were made.
+/// time to the first token. `runs` are in the order they were made. Nothing is said of runs whose seed
+/// or whose server's command was not recorded.
 pub fn repeated_prompts(runs: &[&Run]) -> Option<Finding> {
     let first = runs.first()?;
     let seed = |run: &Run| run.load.number("seed").map(|seed| seed.to_string());
-    let again = runs
-        .iter()
-        .skip(1)
-        .filter(|run| seed(run) == seed(first) && may_be_kept(run));
-    let known = first.load.word("dataset_name").is_some();
-    if again.count() == 0 || !known || !will_repeat_prompts(&first.subject, &first.load) {
+    // a command without a seed has its client's
+    let same_seed = |run: &Run| {
+        let commands = first.load.command.is_some() && run.load.command.is_some();
+        seed(run) == seed(first) && (seed(first).is_some() || commands)
+    };
+    let mut later = runs.iter().skip(1);
+    let again = later.any(|run| same_seed(run) && may_be_kept(run));
+    let known = first.load.word("dataset_name").is_some() && first.subject.command.is_some();
+    if !again || !known || !will_repeat_prompts(&first.subject, &first.load) {
         return None;
     }
     let values = runs

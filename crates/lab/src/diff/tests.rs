@@ -97,6 +97,63 @@ fn what_servers_worked_out_counts_and_where_they_are_does_not() {
 }
 
 #[test]
+fn what_follows_from_the_variable_is_the_variable() {
+    let machine = || Some(crate::machine::Machine::default());
+    let arm = |name: &str, more: &str, info| Run {
+        machine: machine(),
+        ..run(
+            SubjectFacts {
+                info: Some(info),
+                ..subject(name, &format!("{PLAIN} {more}"))
+            },
+            None,
+        )
+    };
+    let told = |one: &Run, two: &Run, named| {
+        let found = confounders(one, two, Some(named));
+        found
+            .into_iter()
+            .map(|finding| finding.text)
+            .collect::<Vec<_>>()
+    };
+    let on = json!({"radix_cache": "on", "max_total_tokens": 100});
+    let off = json!({"radix_cache": "off", "max_total_tokens": 120});
+    let radix = arm("radix", "", on.clone());
+    let noradix = arm("noradix", "--disable-radix-cache", off.clone());
+    for named in ["disable-radix-cache", "radix-cache"] {
+        assert_eq!(told(&radix, &noradix, named), [""; 0]);
+    }
+    // another machine works out other things
+    let elsewhere = Run {
+        machine: None,
+        ..noradix.clone()
+    };
+    let found = told(&radix, &elsewhere, "disable-radix-cache");
+    assert_eq!(
+        found,
+        [
+            "the arms differ in more than --disable-radix-cache: max_total_tokens is 100 on radix and \
+          120 on noradix"
+        ]
+    );
+    // and so does another flag
+    let both = arm("noradix", "--disable-radix-cache --tp 2", off);
+    let found = told(&radix, &both, "disable-radix-cache");
+    assert!(
+        found[0].contains("--tp") && found[0].contains("max_total_tokens"),
+        "{found:?}"
+    );
+    assert!(!found[0].contains("radix_cache"), "{found:?}");
+    // where the variable is what servers say, nothing was given that it could follow from
+    let same = arm(
+        "same",
+        "",
+        json!({"radix_cache": "off", "max_total_tokens": 120}),
+    );
+    assert_eq!(told(&radix, &same, "radix_cache").len(), 1);
+}
+
+#[test]
 fn settings_without_effect_are_found_in_what_the_server_says() {
     let mut facts = subject(
         "a",

@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::ImportedRun;
-use crate::run::Run;
+use super::jsonl::LAYOUT;
+use crate::run::{Origin, Run};
+
+/// The name of a subject of which nothing is known.
+pub const UNNAMED: &str = "unnamed";
 
 /// Settings that say where a server listens, not what it does.
 const ADDRESS: &[&str] = &["--host", "--port"];
@@ -32,11 +36,11 @@ type Settings = BTreeMap<String, String>;
 /// are the same.
 fn names(runs: &[ImportedRun]) -> Vec<String> {
     let settings: Vec<Settings> = runs.iter().map(|found| settings_of(&found.run)).collect();
-    let model = |run: &Run| {
-        run.subject
-            .model
-            .clone()
-            .unwrap_or_else(|| "unnamed".to_owned())
+    let model = |run: &Run| match (&run.subject.model, tag(run)) {
+        (Some(model), Some(tag)) => format!("{model} {tag}"),
+        (Some(model), None) => model.clone(),
+        (None, Some(tag)) => tag.to_owned(),
+        (None, None) => UNNAMED.to_owned(),
     };
     let mut names = Vec::new();
     for (place, found) in runs.iter().enumerate() {
@@ -62,6 +66,14 @@ fn names(runs: &[ImportedRun]) -> Vec<String> {
         names.push(parts.join(" "));
     }
     names
+}
+
+/// The tag of a result line; its runs are told apart by it.
+fn tag(run: &Run) -> Option<&str> {
+    match &run.origin {
+        Origin::Imported { layout, note, .. } if layout == LAYOUT => note.as_deref(),
+        _ => None,
+    }
 }
 
 /// Keys that are not the same in all of these settings.

@@ -10,7 +10,7 @@ use super::context::{Context, last_part};
 use super::{ImportedRun, load_name};
 use crate::figures::Figures;
 use crate::finding::{Finding, Kind};
-use crate::run::{LoadFacts, Outcome, Run, identifier};
+use crate::run::{LoadFacts, Origin, Outcome, Run, identifier};
 
 /// Options that a result line repeats.
 const SETTINGS: &[&str] = &[
@@ -27,6 +27,18 @@ const SETTINGS: &[&str] = &[
     "seed",
     "model",
 ];
+
+/// Figures that vLLM's client calls by other names.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("total_token_throughput", "total_throughput"),
+    ("mean_e2el_ms", "mean_e2e_latency_ms"),
+    ("median_e2el_ms", "median_e2e_latency_ms"),
+    ("std_e2el_ms", "std_e2e_latency_ms"),
+    ("p99_e2el_ms", "p99_e2e_latency_ms"),
+];
+
+/// What the layout of result lines is called.
+pub(super) const LAYOUT: &str = "jsonl";
 
 /// A line that is a result.
 pub(super) struct Found {
@@ -74,7 +86,11 @@ impl Found {
             .as_ref()
             .and_then(|info| info.get("model_path"))
             .and_then(Value::as_str);
-        let named = self.object.get("model").and_then(Value::as_str);
+        let word = |name: &str| self.object.get(name).and_then(Value::as_str);
+        // vLLM's client says model_id and label
+        let named = word("model").or_else(|| word("model_id"));
+        let tag = word("tag").or_else(|| word("label"));
+        let tag = tag.filter(|tag| !tag.is_empty()).map(str::to_owned);
         let model = named.or(served).map(|path| last_part(path).to_owned());
         let mut subject = context.subject(model);
         let version = info
@@ -87,10 +103,11 @@ impl Found {
                 .insert("server".to_owned(), version.to_owned());
         }
         subject.info = info;
-        let name = match self.object.get("tag").and_then(Value::as_str) {
-            Some(tag) if !tag.is_empty() => tag.to_owned(),
-            _ => load_name(&settings, figures.get("completed")),
-        };
+        let name = load_name(&settings, figures.get("completed"));
+        let mut origin = context.origin(line, LAYOUT);
+        if let Origin::Imported { note, .. } = &mut origin {
+            *note = tag.or(note.take());
+        }
         let run = Run {
             id: identifier(&[context.file, &line.to_string(), text]),
             subject,
@@ -100,7 +117,7 @@ impl Found {
                 settings,
             },
             repeat: 1,
-            origin: context.origin(line, "jsonl"),
+            origin,
             outcome: Outcome::Finished,
             figures,
             machine: None,
@@ -136,7 +153,8 @@ impl Found {
         for (name, value) in &self.object {
             let setting = SETTINGS.contains(&name.as_str());
             if let Some(number) = value.as_f64().filter(|_| !setting) {
-                figures.set(name, number);
+                let other = OTHER_NAMES.iter().find(|(other, _)| other == name);
+                figures.set(other.map_or(name.as_str(), |(_, ours)| ours), number);
             }
         }
         let nested = [

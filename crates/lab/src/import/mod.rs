@@ -13,6 +13,7 @@ mod settings;
 mod table;
 mod versions;
 
+pub use arms::UNNAMED;
 pub use settings::load_name;
 
 use bench::record::RequestRecord;
@@ -33,8 +34,22 @@ pub struct ImportedRun {
     pub records: Vec<RequestRecord>,
 }
 
+/// Names for what a text does not name, or names otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Of the subject of all its runs.
+    pub subject: Option<String>,
+    /// Of their load.
+    pub load: Option<String>,
+}
+
 /// Reads every run of a text. `file` is the name to quote; a text without results gives no runs.
 pub fn runs(file: &str, text: &str) -> Vec<ImportedRun> {
+    runs_named(file, text, &Names::default())
+}
+
+/// Reads every run of a text, whose subject and load are called as is said.
+pub fn runs_named(file: &str, text: &str, names: &Names) -> Vec<ImportedRun> {
     let lines: Vec<&str> = text.lines().collect();
     let mut context = Context::new(file, &lines);
     let mut runs = Vec::new();
@@ -52,6 +67,14 @@ pub fn runs(file: &str, text: &str) -> Vec<ImportedRun> {
             let (whole, taken) = joined(&lines[at..]);
             context.take_in(&whole);
             at += taken;
+        }
+    }
+    for found in &mut runs {
+        if let Some(subject) = &names.subject {
+            subject.clone_into(&mut found.run.subject.name);
+        }
+        if let Some(load) = &names.load {
+            load.clone_into(&mut found.run.load.name);
         }
     }
     arms::name(&mut runs);

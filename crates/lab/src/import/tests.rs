@@ -95,8 +95,49 @@ fn result_lines_become_runs_with_their_requests() {
     assert_eq!(records.len(), 2);
     assert_eq!(records[1].chunks.len(), 3);
     assert!((records[1].finished.seconds() - 0.04).abs() < 1e-9);
-    assert_eq!(runs[1].run.load.name, "nightly");
+    assert_eq!(runs[1].run.load.name, "sharegpt n=100 rate=20 cap=64");
+    assert_eq!(
+        runs[1].run.subject.name, "nightly",
+        "a tag tells servers apart"
+    );
+    assert_eq!(runs[1].run.note(), Some("nightly"));
     assert!(runs[1].records.is_empty());
+}
+
+#[test]
+fn runs_have_the_names_they_are_given() {
+    let names = Names {
+        subject: Some("ours".to_owned()),
+        load: Some("burst".to_owned()),
+    };
+    let found = runs_named("results.jsonl", RESULT, &names);
+    let told: Vec<_> = found
+        .iter()
+        .map(|found| {
+            let run = &found.run;
+            (
+                run.subject.name.as_str(),
+                run.load.name.as_str(),
+                run.repeat,
+            )
+        })
+        .collect();
+    assert_eq!(told, [("ours", "burst", 1), ("ours", "burst", 2)]);
+    assert_eq!(found[0].run.id, runs("results.jsonl", RESULT)[0].run.id);
+}
+
+#[test]
+fn a_result_of_vllms_client_is_read_by_its_own_names() {
+    let line = "{\"model_id\": \"org/Tiny-1B\", \"label\": \"v1\", \"backend\": \"vllm\", \
+        \"num_prompts\": 8, \"request_rate\": \"inf\", \"completed\": 8, \"request_throughput\": 4.0, \
+        \"total_token_throughput\": 99.0, \"mean_e2el_ms\": 12.5}";
+    let found = runs("vllm.json", line);
+    let run = &found[0].run;
+    assert_eq!(run.subject.name, "Tiny-1B v1");
+    assert_eq!(run.subject.model.as_deref(), Some("Tiny-1B"));
+    assert_eq!(run.load.name, "n=8 rate=inf");
+    assert!((figure(&found[0], "total_throughput") - 99.0).abs() < f64::EPSILON);
+    assert!((figure(&found[0], "mean_e2e_latency_ms") - 12.5).abs() < f64::EPSILON);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use super::plan::{DriverPlan, Plan, Servers};
 use crate::command_line::{CommandLine, quote};
-use crate::diff::{Aspect, Difference, differences, variable, will_repeat_prompts, without_effect};
+use crate::diff::{
+    Aspect, Difference, beside, differences, variable, will_repeat_prompts, without_effect,
+};
 use crate::finding::{Finding, Kind};
 use crate::run::{LoadFacts, SubjectFacts};
 
@@ -28,17 +30,14 @@ pub(crate) fn preflight(plan: &Plan, facts: &[SubjectFacts]) -> Vec<Finding> {
 
 /// Says in what two subjects differ by their own word and not by how they are started.
 pub(super) fn resolved(first: &SubjectFacts, other: &SubjectFacts, plan: &Plan) -> Option<Finding> {
-    let mut found = differences(first, other);
-    found.retain(|one| {
-        let meant = plan
-            .variable
-            .as_deref()
-            .is_some_and(|name| one.is_called(name));
-        matches!(one.aspect, Aspect::Version | Aspect::Resolved) && !meant
-    });
-    (!found.is_empty()).then(|| {
-        let (one, two) = (first.name.as_str(), other.name.as_str());
-        let listed = listed(&found.iter().collect::<Vec<_>>(), (one, two));
+    let found = differences(first, other);
+    let (one, two) = (first.name.as_str(), other.name.as_str());
+    let named = plan.variable.as_deref();
+    let meant = named.and_then(|named| variable(&found, Some(named), (one, two)));
+    let mut others = beside(&found, meant, true);
+    others.retain(|one| matches!(one.aspect, Aspect::Version | Aspect::Resolved));
+    (!others.is_empty()).then(|| {
+        let listed = listed(&others, (one, two));
         let text = format!("{one} and {two} differ by their own word: {listed}");
         Finding::new(Kind::Confounder, text)
     })
@@ -59,7 +58,7 @@ fn arms(first: &SubjectFacts, other: &SubjectFacts, plan: &Plan) -> Option<Findi
     let found = differences(first, other);
     let names = (first.name.as_str(), other.name.as_str());
     let meant = variable(&found, plan.variable.as_deref(), names);
-    let others: Vec<&Difference> = found.iter().filter(|one| Some(*one) != meant).collect();
+    let others = beside(&found, meant, true);
     let listed = listed(&others, names);
     let text = match (meant, others.len()) {
         (Some(_), 0) => return None,

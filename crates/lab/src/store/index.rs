@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ErrorCode, params};
 
 use super::{RUN, StoreError, UNFINISHED, disk};
 use crate::moment;
-use crate::run::{Origin, Run};
+use crate::run::{Origin, Run, identifier};
 
 /// Counted up when the tables change; an index of another version is made again.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 const TABLES: &str = "
     DROP TABLE IF EXISTS figures;
@@ -22,18 +23,9 @@ const TABLES: &str = "
         moment TEXT NOT NULL,
         source TEXT NOT NULL,
         place INTEGER NOT NULL,
-        subject TEXT NOT NULL,
-        load TEXT NOT NULL,
-        finished INTEGER NOT NULL,
-        json TEXT NOT NULL
+        json TEXT NOT NULL,
+        digest TEXT NOT NULL
     );
-    CREATE INDEX runs_by_time ON runs (moment, source, place);
-    CREATE TABLE figures (
-        run TEXT NOT NULL REFERENCES runs (id),
-        metric TEXT NOT NULL,
-        value REAL NOT NULL,
-        PRIMARY KEY (metric, run)
-    ) WITHOUT ROWID;
 ";
 
 /// One value of a history.
@@ -56,8 +48,41 @@ pub(super) struct Index {
     connection: Connection,
 }
 
+/// A run as the index has it.
+struct Row {
+    moment: String,
+    json: String,
+}
+
 impl Index {
-    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+    /// Opens the index of these folders. One that is damaged is made again from them; what was wrong
+    /// with it comes along.
+    pub(super) fn of(path: &Path, runs: &Path) -> Result<(Self, Option<String>), StoreError> {
+        let open = || -> Result<Self, StoreError> {
+            let mut index = Self::open(path)?;
+            index.check()?;
+            index.catch_up(runs)?;
+            Ok(index)
+        };
+        match open() {
+            Err(error) if is_damage(&error) => {
+                for end in ["", "-journal", "-wal", "-shm"] {
+                    let mut file = path.as_os_str().to_owned();
+                    file.push(end);
+                    match fs::remove_file(&file) {
+                        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                            return Err(disk(Path::new(&file), source));
+                        }
+                        _ => {}
+                    }
+                }
+                Ok((open()?, Some(error.to_string())))
+            }
+            other => other.map(|index| (index, None)),
+        }
+    }
+
+    fn open(path: &Path) -> Result<Self, StoreError> {
         let connection = Connection::open(path)?;
         connection.busy_timeout(Duration::from_secs(10))?;
         let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -66,6 +91,39 @@ impl Index {
             connection.pragma_update(None, "user_version", VERSION)?;
         }
         Ok(Self { connection })
+    }
+
+    /// Whether the file is whole and every row is what was written.
+    fn check(&self) -> Result<(), StoreError> {
+        let found: String = self
+            .connection
+            .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+        if found != "ok" {
+            return Err(StoreError::IndexDamaged(found));
+        }
+        self.rows().map(drop)
+    }
+
+    /// Every row, oldest first.
+    fn rows(&self) -> Result<Vec<Row>, StoreError> {
+        let query = "SELECT id, moment, source, place, json, digest FROM runs
+            ORDER BY moment, source, place, id";
+        let mut statement = self.connection.prepare(query)?;
+        let mut found = statement.query([])?;
+        let mut rows = Vec::new();
+        while let Some(row) = found.next()? {
+            let (id, moment, source): (String, String, String) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            let (place, json, written): (i64, String, String) =
+                (row.get(3)?, row.get(4)?, row.get(5)?);
+            if digest(&id, (&moment, &source, place), &json) != written {
+                return Err(StoreError::IndexDamaged(format!(
+                    "run {id} is not what was written"
+                )));
+            }
+            rows.push(Row { moment, json });
+        }
+        Ok(rows)
     }
 
     /// Takes in folders that are new and forgets those that are gone.
@@ -96,10 +154,8 @@ impl Index {
     }
 
     pub(super) fn forget(&mut self, id: &str) -> Result<(), StoreError> {
-        let change = self.connection.transaction()?;
-        change.execute("DELETE FROM figures WHERE run = ?1", [id])?;
-        change.execute("DELETE FROM runs WHERE id = ?1", [id])?;
-        change.commit()?;
+        self.connection
+            .execute("DELETE FROM runs WHERE id = ?1", [id])?;
         Ok(())
     }
 
@@ -115,59 +171,63 @@ impl Index {
             path: folder.to_owned(),
             source,
         })?;
-        let change = self.connection.transaction()?;
-        change.execute(
-            "INSERT OR REPLACE INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            params![
-                run.id,
-                moment,
-                source,
-                place,
-                run.subject.name,
-                run.load.name,
-                run.finished(),
-                json
-            ],
+        let digest = digest(&run.id, (&moment, &source, place), &json);
+        self.connection.execute(
+            "INSERT OR REPLACE INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![run.id, moment, source, place, json, digest],
         )?;
-        for (metric, value) in run.figures.iter() {
-            change.execute(
-                "INSERT OR REPLACE INTO figures VALUES (?1, ?2, ?3)",
-                params![run.id, metric, value],
-            )?;
-        }
-        change.commit()?;
         Ok(())
     }
 
-    pub(super) fn runs(&self) -> Result<Vec<Run>, StoreError> {
-        let query = "SELECT json FROM runs ORDER BY moment, source, place, id";
-        let mut statement = self.connection.prepare(query)?;
-        let texts = statement.query_map([], |row| row.get::<_, String>(0))?;
-        let mut runs = Vec::new();
-        for text in texts {
-            let run = serde_json::from_str(&text?).map_err(|source| StoreError::Damaged {
-                path: "index.sqlite".into(),
-                source,
-            })?;
-            runs.push(run);
-        }
-        Ok(runs)
+    /// Every run with its moment, oldest first.
+    pub(super) fn runs(&self) -> Result<Vec<(String, Run)>, StoreError> {
+        let runs = self.rows()?.into_iter().map(|row| {
+            let run = serde_json::from_str(&row.json)
+                .map_err(|error| StoreError::IndexDamaged(error.to_string()))?;
+            Ok((row.moment, run))
+        });
+        runs.collect()
     }
 
     pub(super) fn history(&self, metric: &str) -> Result<Vec<Sample>, StoreError> {
-        let query = "SELECT id, moment, subject, load, value FROM figures JOIN runs ON id = run
-            WHERE metric = ?1 AND finished ORDER BY moment, source, place, id";
-        let mut statement = self.connection.prepare(query)?;
-        let samples = statement.query_map([metric], |row| {
-            Ok(Sample {
-                run: row.get(0)?,
-                moment: row.get(1)?,
-                subject: row.get(2)?,
-                load: row.get(3)?,
-                value: row.get(4)?,
+        let runs = self.runs()?.into_iter().filter(|(_, run)| run.finished());
+        let samples = runs.filter_map(|(moment, run)| {
+            Some(Sample {
+                value: run.figures.get(metric)?,
+                run: run.id,
+                moment,
+                subject: run.subject.name,
+                load: run.load.name,
             })
-        })?;
-        Ok(samples.collect::<Result<_, _>>()?)
+        });
+        Ok(samples.collect())
+    }
+}
+
+/// What tells a row that was written from one that rotted.
+fn digest(id: &str, (moment, source, place): (&str, &str, i64), json: &str) -> String {
+    identifier(&[id, moment, source, &place.to_string(), json])
+}
+
+/// Whether an error says that the index itself is at fault, and not the disk or another process.
+fn is_damage(error: &StoreError) -> bool {
+    use rusqlite::Error;
+    match error {
+        StoreError::Index(Error::SqliteFailure(failure, _)) => matches!(
+            failure.code,
+            // a statement that does not fit the tables is the third
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
+        ),
+        StoreError::IndexDamaged(_)
+        | StoreError::Index(
+            Error::FromSqlConversionFailure(..)
+            | Error::InvalidColumnType(..)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::QueryReturnedNoRows
+            | Error::Utf8Error(..)
+            | Error::SqlInputError { .. },
+        ) => true,
+        _ => false,
     }
 }
 

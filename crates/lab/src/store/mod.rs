@@ -50,11 +50,16 @@ pub enum StoreError {
     /// The index.
     #[error("the index of the store: {0}")]
     Index(#[from] rusqlite::Error),
+    /// The index is not what was written.
+    #[error("the index of the store is damaged: {0}")]
+    IndexDamaged(String),
     /// Nothing fits.
-    #[error("no run fits {wanted:?}")]
+    #[error("no run fits {wanted:?}{}", hint(wanted, subjects))]
     Unknown {
         /// What was asked for.
         wanted: String,
+        /// The subjects that there are.
+        subjects: Vec<String>,
     },
     /// Several fit where one is wanted.
     #[error("{wanted:?} fits several: {}", candidates.join(", "))]
@@ -74,6 +79,29 @@ impl StoreError {
             Self::Absent { .. } | Self::Unknown { .. } | Self::Ambiguous { .. }
         )
     }
+}
+
+/// Subjects that an error lists.
+const SHOWN: usize = 12;
+
+/// What to ask for instead.
+fn hint(wanted: &str, subjects: &[String]) -> String {
+    if subjects.is_empty() {
+        return "; the store has no runs yet".to_owned();
+    }
+    if let Some(near) = flags::nearest(wanted, subjects.iter().map(String::as_str)) {
+        return format!("; did you mean {near:?}?");
+    }
+    let more = match subjects.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = subjects
+        .iter()
+        .take(SHOWN)
+        .map(String::as_str)
+        .collect::<Vec<_>>();
+    format!("; there are subjects {}{more}", shown.join(" | "))
 }
 
 /// A run on its way into the store.
@@ -103,6 +131,7 @@ pub enum Added {
 pub struct Store {
     root: PathBuf,
     index: Index,
+    note: Option<String>,
 }
 
 impl Store {
@@ -119,12 +148,24 @@ impl Store {
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let runs = root.join("runs");
         fs::create_dir_all(&runs).map_err(|source| disk(&runs, source))?;
-        let mut index = Index::open(&root.join("index.sqlite"))?;
-        index.catch_up(&runs)?;
+        let path = root.join("index.sqlite");
+        let (index, damage) = Index::of(&path, &runs)?;
+        let note = damage.map(|what| {
+            format!(
+                "{what}; {} was made again from the runs, which are whole",
+                path.display()
+            )
+        });
         Ok(Self {
             root: root.to_owned(),
             index,
+            note,
         })
+    }
+
+    /// What was wrong with the store when it was opened, and mended.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// The folder of a run.
@@ -193,28 +234,40 @@ impl Store {
 
     /// Every run, oldest first.
     pub fn runs(&self) -> Result<Vec<Run>, StoreError> {
-        self.index.runs()
+        Ok(self.index.runs()?.into_iter().map(|(_, run)| run).collect())
+    }
+
+    /// The subjects of runs, each once, in the order of their names.
+    fn subjects(runs: &[Run]) -> Vec<String> {
+        let mut names: Vec<String> = runs.iter().map(|run| run.subject.name.clone()).collect();
+        names.sort();
+        names.dedup();
+        names
     }
 
     /// The runs that a selection fits, oldest first.
     pub fn select(&self, selection: &Selection) -> Result<Vec<Run>, StoreError> {
-        let runs = self.index.runs()?;
+        let runs = self.runs()?;
+        let subjects = Self::subjects(&runs);
         let chosen: Vec<Run> = runs.into_iter().filter(|run| selection.fits(run)).collect();
         if chosen.is_empty() {
             let wanted = selection.to_string();
-            return Err(StoreError::Unknown { wanted });
+            return Err(StoreError::Unknown { wanted, subjects });
         }
         Ok(chosen)
     }
 
     /// The one run whose identifier begins like this.
     pub fn one(&self, start: &str) -> Result<Run, StoreError> {
-        let runs = self.index.runs()?.into_iter();
-        let mut fitting: Vec<Run> = runs.filter(|run| run.id.starts_with(start)).collect();
+        let runs = self.runs()?;
+        let subjects = Self::subjects(&runs);
+        let fitting = runs.into_iter().filter(|run| run.id.starts_with(start));
+        let mut fitting: Vec<Run> = fitting.collect();
         match (fitting.pop(), fitting.is_empty()) {
             (Some(run), true) => Ok(run),
             (None, _) => Err(StoreError::Unknown {
                 wanted: start.to_owned(),
+                subjects,
             }),
             (Some(last), false) => Err(StoreError::Ambiguous {
                 wanted: start.to_owned(),

@@ -84,8 +84,20 @@ fn runs_are_chosen_by_what_they_are() {
     assert_eq!(count("subject=Tiny*,env.FUSE=0"), Ok(1));
     assert_eq!(count("model=Other-7B,note=before"), Ok(1));
     assert_eq!(count("file=*.jsonl"), Ok(2));
-    assert_eq!(count("load=*n=100*"), Ok(5));
-    assert_eq!(count("nothing"), Err("no run fits \"nothing\"".to_owned()));
+    assert_eq!(count("load=*n=100*"), Ok(6));
+    assert_eq!(
+        count("nothing"),
+        Err(
+            "no run fits \"nothing\"; there are subjects Other-7B after | Other-7B before | \
+             Tiny-1B FUSE=0 | Tiny-1B FUSE=1 | nightly | tiny"
+                .to_owned()
+        )
+    );
+    let near = count("Other-7B aftr").unwrap_err();
+    assert!(
+        near.ends_with("; did you mean \"Other-7B after\"?"),
+        "{near}"
+    );
     assert!(matches!(store.one(""), Err(StoreError::Ambiguous { .. })));
     assert!(matches!(store.one("zz"), Err(StoreError::Unknown { .. })));
 }
@@ -114,5 +126,42 @@ fn a_damaged_folder_is_told() {
     assert!(
         error.contains("run.json is damaged: missing field"),
         "{error}"
+    );
+}
+
+#[test]
+fn a_damaged_index_is_made_again_from_the_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = filled(folder.path()).runs().unwrap();
+    let path = folder.path().join("index.sqlite");
+    let whole = fs::read(&path).unwrap();
+    let by_id = |mut runs: Vec<Run>| {
+        runs.sort_by(|one, two| one.id.cmp(&two.id));
+        runs
+    };
+    let expected = by_id(runs);
+    let mut mended = 0;
+    // the head of the file, and places all over it
+    for at in (0..100).step_by(9).chain((100..whole.len()).step_by(701)) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        fs::write(&path, &bytes).unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        assert_eq!(by_id(store.runs().unwrap()), expected, "byte {at}");
+        if let Some(note) = store.note() {
+            assert!(
+                note.contains("index.sqlite was made again from the runs"),
+                "{note}"
+            );
+            mended += 1;
+        }
+    }
+    assert!(mended > 10, "{mended}");
+    fs::write(&path, "not a database at all").unwrap();
+    assert!(Store::open(folder.path()).unwrap().note().is_some());
+    assert_eq!(
+        Store::open(folder.path()).unwrap().note(),
+        None,
+        "it is said once"
     );
 }
