@@ -14,6 +14,7 @@ mod failure;
 mod front;
 mod generate;
 mod inspect;
+mod lab;
 mod language;
 mod launch;
 mod logging;
@@ -67,10 +68,7 @@ fn run(command: Option<&str>, words: &[String]) -> Result<(), Failure> {
         Some("inspect") => with_args(inspect::COMMAND, words, |args| inspect::run(args, &env)),
         Some("serve") => with_args(serve::COMMAND, words, |args| serve::run(args, &env)),
         Some("bench") => bench::run(words, &env),
-        Some("lab") => match lab::main(words, &|name| bench::vocabulary(name, &env)) {
-            0 => Ok(()),
-            code => Err(Failure::Told(code)),
-        },
+        Some("lab") => lab::run(words, &env),
         Some("pull") => pull::run(words, &env),
         Some(other) => Err(command_line::unknown(other)),
     }

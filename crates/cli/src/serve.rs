@@ -140,7 +140,7 @@ fn resolved(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<
 }
 
 /// The model that was named without a flag.
-fn word(parsed: &Parsed) -> Option<&str> {
+pub(crate) fn word(parsed: &Parsed) -> Option<&str> {
     parsed.words().first().map(String::as_str)
 }
 

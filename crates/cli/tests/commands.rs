@@ -437,3 +437,62 @@ fn flags_that_protect_work_or_the_server_does_not_start() {
         assert!(!err.contains("Load weight begin"), "{args:?}: {err}");
     }
 }
+
+/// A plan with one of our servers and one load.
+fn plan(folder: &Path, subject: &str, bench: &str) -> PathBuf {
+    let path = folder.join("plan.toml");
+    let text = format!(
+        "name = \"x\"\n[[subject]]\nname = \"ours\"\npreset = \"peregrine\"\n{subject}\n\
+         [[load]]\nname = \"small\"\nbench = \"--dataset-name random-ids {bench}\"\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_plan_of_the_laboratory_is_checked_whole_before_anything_starts() {
+    let home = tempfile::tempdir().unwrap();
+    let model = format!("model = \"{}\"", tiny("llama-tied").display());
+    let run = |subject: &str, bench: &str| {
+        let plan = plan(home.path(), subject, bench);
+        let words = ["lab", "run", plan.to_str().unwrap(), "--dry-run"];
+        parts(
+            &command(&words, home.path())
+                .current_dir(home.path())
+                .output()
+                .unwrap(),
+        )
+    };
+    let fine = format!("{model}\nargs = \"--threads 2 --disable-radix-cache\"");
+    let (code, out, err) = run(&fine, "--num-prompts 8");
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("3 cells"), "{out}");
+    let misspelt = format!("{model}\nargs = \"--treads 2\"");
+    let wrong = [
+        (
+            misspelt.as_str(),
+            "",
+            "subject \"ours\": unknown option --treads; did you mean --threads?",
+        ),
+        (
+            "model = \"no/such/model\"",
+            "",
+            "subject \"ours\": no such file or folder: no/such/model",
+        ),
+        (
+            "model = \"/no/such\"",
+            "",
+            "subject \"ours\": there is no model at /no/such",
+        ),
+        (
+            &fine,
+            "--backnd vllm",
+            "load \"small\": unknown option --backnd; did you mean --backend?",
+        ),
+    ];
+    for (subject, bench, expected) in wrong {
+        let (code, _, err) = run(subject, bench);
+        assert_eq!(code, 2, "{err}");
+        assert!(err.contains(expected), "{err}");
+    }
+}

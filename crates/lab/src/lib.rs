@@ -30,21 +30,34 @@ mod subject;
 pub mod verdict;
 
 use std::io::{stderr, stdout};
+use std::path::Path;
 
 use bench::vocabulary::{Vocabulary, VocabularyError};
 
 /// How tokenizers are had by the names that loads give them.
 pub type Tokenizers<'a> = &'a dyn Fn(&str) -> Result<Vocabulary, VocabularyError>;
 
+/// Reads the words after `serve` and the folder it is started in; what is wrong with them.
+pub type CheckServe<'a> = &'a dyn Fn(&[String], Option<&Path>) -> Result<(), String>;
+
+/// What the rest of the binary does for the laboratory.
+#[derive(Clone, Copy)]
+pub struct Services<'a> {
+    /// How tokenizers are had.
+    pub tokenizers: Tokenizers<'a>,
+    /// How command lines of our own server are checked.
+    pub check_serve: CheckServe<'a>,
+}
+
 /// Runs `peregrine lab` with the words after its name; what the process returns.
-pub fn main(args: &[String], tokenizers: Tokenizers<'_>) -> u8 {
+pub fn main(args: &[String], services: Services<'_>) -> u8 {
     let (mut out, mut err) = (stdout(), stderr());
     command::main(
         args,
         &mut command::Console {
             out: &mut out,
             err: &mut err,
-            tokenizers,
+            services,
         },
     )
 }

@@ -427,6 +427,22 @@ fn a_plan_that_cannot_be_run_is_told_and_nothing_is_done() {
     let (code, _, err) = bench.lab(&["run", "plan.toml"]);
     assert_eq!(code, 2);
     assert!(err.contains("the plan has no subject"), "{err}");
+    let wrong = load("wrong", "--backnd vllm") + &load("more", "--num-prompts many");
+    bench.write(
+        "plan.toml",
+        &format!("name = \"x\"\n{}{wrong}", subject("a", "")),
+    );
+    for more in [&["--dry-run"][..], &[]] {
+        let (code, out, err) = bench.lab(&[&["run", "plan.toml"], more].concat());
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        let unknown = "load \"wrong\": unknown option --backnd; did you mean --backend?";
+        assert!(err.contains(unknown), "{err}");
+        assert!(
+            err.contains("load \"more\": argument --num-prompts: invalid int"),
+            "{err}"
+        );
+        assert!(!bench.path("store").exists(), "nothing was begun");
+    }
     let (code, _, err) = bench.lab(&["run", "no-such-file"]);
     assert_eq!(code, 1);
     assert!(err.contains("no-such-file"), "{err}");

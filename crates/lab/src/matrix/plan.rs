@@ -56,6 +56,9 @@ pub(crate) enum PlanError {
     /// A time that is none.
     #[error("{0:?} is no length of time (such as 500ms, 90s, 5m, 1h)")]
     Length(String),
+    /// Command lines that would fail once they are run.
+    #[error("the plan cannot be run:\n  {}", .0.join("\n  "))]
+    Mistakes(Vec<String>),
     /// A signal that is none.
     #[error("{0:?} is no signal to stop with (TERM, INT, KILL)")]
     Signal(String),

@@ -12,17 +12,20 @@ use lab::store::Store;
 /// A program of the examples folder, built along with the tests.
 pub(crate) fn example(name: &str) -> String {
     let own = std::env::current_exe().expect("a test knows its own path");
-    let path = own
+    let profile = own
         .ancestors()
         .nth(2)
-        .expect("a test lies two folders deep")
-        .join("examples")
-        .join(name);
-    assert!(
-        path.exists(),
-        "{} is missing: build with --examples",
-        path.display()
-    );
+        .expect("a test lies two folders deep");
+    // tests may be built in another folder than programs are put into (`build.build-dir`)
+    let target = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target")
+        .join(profile.file_name().expect("a profile has a name"));
+    let places = [
+        target.join("examples").join(name),
+        profile.join("examples").join(name),
+    ];
+    let path = places.iter().find(|path| path.exists());
+    let path = path.unwrap_or_else(|| panic!("{name} is missing: build with --examples"));
     path.display().to_string()
 }
 
@@ -77,7 +80,24 @@ impl Bench {
 
     /// Runs `lab` with these words: its exit code, what it printed, what it warned of.
     pub(crate) fn lab(&self, line: &[&str]) -> (i32, String, String) {
-        let output: Output = self.command(line).output().expect("lab starts");
+        Self::parts(&self.command(line).output().expect("lab starts"))
+    }
+
+    /// Runs `lab` where programs of a folder go before all others.
+    pub(crate) fn lab_with(&self, folder: &str, line: &[&str]) -> (i32, String, String) {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "PATH=$0:$PATH exec \"$@\""])
+            .arg(self.path(folder))
+            .arg(example("lab"))
+            .args(line)
+            .args(["--store", "store"])
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        Self::parts(&command.output().expect("sh starts"))
+    }
+
+    fn parts(output: &Output) -> (i32, String, String) {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (
             output.status.code().unwrap_or(-1),
