@@ -71,6 +71,8 @@ pub(crate) struct Env {
     pub(crate) openapi: OpenApi,
     /// Variables that are set and mean nothing here.
     pub(crate) notices: Vec<Notice>,
+    /// Every variable, for programs that are run.
+    pub(crate) variables: Vec<(OsString, OsString)>,
 }
 
 impl Env {
@@ -80,7 +82,10 @@ impl Env {
         reason = "this is the one place that reads the environment"
     )]
     pub(crate) fn read() -> Self {
-        Self::from(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+        Self {
+            variables: std::env::vars_os().collect(),
+            ..Self::from(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+        }
     }
 
     fn from(variable: impl Fn(&str) -> Option<OsString>) -> Self {
@@ -122,6 +127,7 @@ impl Env {
                     reason: (*reason).into(),
                 })
                 .collect(),
+            variables: Vec::new(),
         }
     }
 }

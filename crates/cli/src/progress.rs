@@ -48,6 +48,13 @@ impl Bar {
         self.quiet && !self.terminal && now.duration_since(last) >= LINE
     }
 
+    /// What comes next begins a line of its own.
+    fn leave_line(&mut self) {
+        if self.terminal && self.drawn.take().is_some() {
+            let _ = writeln!(stderr());
+        }
+    }
+
     fn draw(&mut self, end: &str) {
         self.drawn = Some(Instant::now());
         let line = line(&self.what, self.done, self.total, self.started.elapsed());
@@ -69,8 +76,9 @@ impl hub::Progress for Bar {
     }
 
     fn advance(&mut self, done: u64) {
+        let moved = done != self.done || self.drawn.is_none();
         self.done = done;
-        if self.terminal && self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW) {
+        if self.terminal && moved && self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW) {
             self.draw("");
         } else if self.is_due(Instant::now()) {
             self.drawn = Some(Instant::now());
@@ -83,6 +91,7 @@ impl hub::Progress for Bar {
         if self.terminal {
             self.done = self.total.unwrap_or(self.done);
             self.draw("\n");
+            self.drawn = None;
         } else if !self.quiet {
             let took = self.started.elapsed().as_secs_f64();
             tracing::info!("{} done in {took:.1} s", self.what);
@@ -90,10 +99,14 @@ impl hub::Progress for Bar {
     }
 
     fn note(&mut self, message: &str) {
-        if self.terminal && self.drawn.is_some() {
-            let _ = writeln!(stderr());
-        }
+        self.leave_line();
         tracing::info!("{message}");
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.leave_line();
     }
 }
 

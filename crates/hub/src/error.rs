@@ -61,7 +61,7 @@ pub enum HubError {
         advice: String,
     },
     /// A Python interpreter without pip.
-    #[error("{python} has no pip module; {advice}")]
+    #[error("{python} has no pip module (packages that only this user has do not count); {advice}")]
     NoPip {
         /// The interpreter.
         python: String,
@@ -161,6 +161,15 @@ pub enum HubError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The disk is full.
+    #[error(
+        "no space left on the disk of {}: make room there, or choose another place with --model-store \
+         (PEREGRINE_MODELS) and, for the hub's cache, --download-dir (HF_HOME)", path.display()
+    )]
+    DiskFull {
+        /// What was written.
+        path: PathBuf,
+    },
     /// The file system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
@@ -180,10 +189,13 @@ impl HubError {
         path: impl Into<PathBuf>,
     ) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { path },
+            _ => Self::Io {
+                action,
+                path,
+                source,
+            },
         }
     }
 }

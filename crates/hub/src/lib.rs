@@ -15,10 +15,12 @@ mod store;
 
 /// Where models come from.
 pub mod source {
+    mod cache;
     mod cached;
+    mod client;
     pub mod folder;
     pub mod hugging_face;
-    mod pip;
+    pub mod pip;
     mod selection;
     pub mod wheel;
 }

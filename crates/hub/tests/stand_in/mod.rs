@@ -32,6 +32,8 @@ struct State {
     faults: Vec<(String, Fault)>,
     requests: Vec<String>,
     token: Option<String>,
+    redirects: Vec<(String, String)>,
+    tokens_seen: Vec<Option<String>>,
 }
 
 /// A hub with one repository, `maker/tiny`, listening on a free port.
@@ -72,6 +74,17 @@ impl StandIn {
 
     pub(crate) fn require_token(&self, token: &str) {
         self.state.lock().unwrap().token = Some(token.to_owned());
+    }
+
+    /// Answers requests for this path with another address.
+    pub(crate) fn redirect(&self, path: &str, to: &str) {
+        let redirect = (path.to_owned(), to.to_owned());
+        self.state.lock().unwrap().redirects.push(redirect);
+    }
+
+    /// The tokens that came, probes included.
+    pub(crate) fn tokens_seen(&self) -> Vec<Option<String>> {
+        self.state.lock().unwrap().tokens_seen.clone()
     }
 
     /// Requests so far as `path range`.
@@ -122,6 +135,14 @@ fn answer(stream: &TcpStream, state: &Mutex<State>) {
     if !request.probe {
         state.requests.push(format!("{}{range}", request.path));
     }
+    state.tokens_seen.push(request.token.clone());
+    if let Some((_, to)) = state
+        .redirects
+        .iter()
+        .find(|(path, _)| *path == request.path)
+    {
+        return redirect(stream, to);
+    }
     if state.token.is_some() && state.token != request.token {
         return send(stream, "401 Unauthorized", &[], b"{\"error\":\"gated\"}");
     }
@@ -169,6 +190,15 @@ fn answer(stream: &TcpStream, state: &Mutex<State>) {
         }
         None => send_file(stream, &file, from, usize::MAX, file.content.len()),
     }
+}
+
+/// What the hub says about every file is in the redirect, as on the real one.
+fn redirect(mut stream: &TcpStream, to: &str) {
+    let head = format!(
+        "HTTP/1.1 302 Found\r\nconnection: close\r\nx-repo-commit: {COMMIT}\r\nlocation: {to}\r\n\
+         content-length: 0\r\n\r\n"
+    );
+    let _ = stream.write_all(head.as_bytes());
 }
 
 /// Announces everything from `from` on but sends at most `count` bytes (a probe announces what it sends).
