@@ -130,7 +130,7 @@ fn request(parsed: &Parsed, started: &Started) -> anyhow::Result<GenerateRequest
         choice: 0,
         log_probs: None,
         namespace: None,
-        priority: 0,
+        priority: None,
     })
 }
 

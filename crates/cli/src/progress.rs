@@ -23,22 +23,23 @@ pub(crate) struct Bar {
 impl Bar {
     /// A bar for this process's standard error.
     pub(crate) fn new() -> Self {
+        Self::on(stderr().is_terminal(), false)
+    }
+
+    /// The same; where there is no terminal, silent unless the work takes long.
+    pub(crate) fn quiet() -> Self {
+        Self::on(stderr().is_terminal(), true)
+    }
+
+    fn on(terminal: bool, quiet: bool) -> Self {
         Self {
-            terminal: stderr().is_terminal(),
-            quiet: false,
+            terminal,
+            quiet,
             what: String::new(),
             total: None,
             done: 0,
             started: Instant::now(),
             drawn: None,
-        }
-    }
-
-    /// The same; where there is no terminal, silent unless the work takes long.
-    pub(crate) fn quiet() -> Self {
-        Self {
-            quiet: true,
-            ..Self::new()
         }
     }
 
@@ -160,10 +161,7 @@ mod tests {
 
     #[test]
     fn without_a_terminal_only_long_work_is_told_and_once_a_second() {
-        let mut bar = Bar {
-            terminal: false,
-            ..Bar::quiet()
-        };
+        let mut bar = Bar::on(false, true);
         let after = |millis| bar.started + Duration::from_millis(millis);
         let (early, late, later) = (after(900), after(1100), after(2000));
         assert!(!bar.is_due(early) && bar.is_due(late));

@@ -61,9 +61,6 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
         tracing::warn!("{notice}");
     }
     let parsers = Parsers::of(parsed);
-    for notice in &parsers.notices {
-        tracing::warn!("{notice}");
-    }
     let local = obtain(Wanted::from(parsed, word(parsed)), env).map_err(Failure::Config)?;
     if parsed.switch("show-config") {
         return print(&resolved(args, &local, env).map_err(Failure::Config)?);
@@ -75,11 +72,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     }
     let started = start(args, &local, env).map_err(Failure::Config)?;
     let mut config = server_config(args, env, &local, &started, front);
-    let notices = args
-        .notices
-        .iter()
-        .chain(&env.notices)
-        .chain(&parsers.notices);
+    let notices = args.notices.iter().chain(&env.notices);
     let idle = without_effect(notices.chain(&started.launch.notices));
     config
         .server_args

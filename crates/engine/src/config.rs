@@ -19,6 +19,8 @@ pub struct EngineConfig {
     pub end_tokens: Vec<Token>,
     /// Requests that may wait; more are refused before they reach the scheduler, which need not have a limit of its own.
     pub max_waiting: usize,
+    /// What becomes of priorities before they reach the scheduler.
+    pub priorities: Priorities,
     /// A `Decode batch` line is logged every this many generating steps.
     pub decode_log_interval: usize,
     /// Rows of the largest captured step; 0 when steps are not captured.
@@ -29,4 +31,13 @@ pub struct EngineConfig {
     pub watchdog: Option<Duration>,
     /// What steps are measured against, where that is known.
     pub floor: Option<StepFloor>,
+}
+
+/// Priorities that requests bring, or do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Priorities {
+    /// The priority of a request that brings none.
+    pub default: Option<i32>,
+    /// Refuse requests that bring one.
+    pub refuse: bool,
 }

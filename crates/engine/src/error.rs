@@ -57,6 +57,11 @@ pub enum RequestError {
     /// Too many requests wait already.
     #[error("The request queue is full.")]
     QueueFull,
+    /// A priority where none counts, and the server was told to refuse such.
+    #[error(
+        "Using priority is disabled for this server. Please send a new request without a priority."
+    )]
+    PriorityDisabled,
     /// The server is going away.
     #[error("the server is shutting down")]
     ShuttingDown,

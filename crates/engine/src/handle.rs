@@ -27,8 +27,8 @@ pub struct GenerateRequest {
     pub log_probs: Option<Arc<LogProbRequest>>,
     /// Prefixes are shared within a namespace only.
     pub namespace: Option<Arc<str>>,
-    /// Larger goes first under the priority policy.
-    pub priority: i32,
+    /// How important it is under the priority policy.
+    pub priority: Option<i32>,
 }
 
 /// What handles and the engine thread both look at; never a lock on the token path.
@@ -110,6 +110,9 @@ impl EngineHandle {
         if self.shared.draining.load(Ordering::Acquire) || !self.is_healthy() {
             return Err(RequestError::ShuttingDown);
         }
+        if config.priorities.refuse && request.priority.is_some() {
+            return Err(RequestError::PriorityDisabled);
+        }
         let prompt = request.prompt.len();
         if prompt == 0 {
             return Err(RequestError::EmptyPrompt);
@@ -143,9 +146,14 @@ impl EngineHandle {
         self.check_tokens(request)
     }
 
-    /// Takes a place in the queue; two who come at once do not get the same one.
+    /// Takes a place in the queue; two who come at once do not get the same one. Where priorities count, the engine
+    /// thread decides who leaves a full queue.
     fn take_place(&self) -> Result<(), RequestError> {
         let shared = &self.shared;
+        if shared.config.scheduler.order.priorities().is_some() {
+            shared.inbox.fetch_add(1, Ordering::AcqRel);
+            return Ok(());
+        }
         let place = |inbox| {
             let queued = inbox + shared.waiting.load(Ordering::Acquire);
             let probes = shared.probes.load(Ordering::Acquire);

@@ -21,7 +21,7 @@ mod times;
 mod watchdog;
 
 pub use canceller::Canceller;
-pub use config::EngineConfig;
+pub use config::{EngineConfig, Priorities};
 pub use error::{RequestError, RequestFailed};
 pub use floor::StepFloor;
 pub use handle::{EngineHandle, GenerateRequest};

@@ -90,6 +90,10 @@ impl StepLog {
                 retract.ratio_before,
                 retract.ratio_after,
             ),
+            Event::Preempt(preempt) => tracing::info!(
+                "Requests gave way to a more important one. #preempted_reqs: {}",
+                preempt.sequences,
+            ),
         }
     }
 

@@ -39,7 +39,7 @@ impl EngineHandle {
             choice: 0,
             log_probs: None,
             namespace: None,
-            priority: 0,
+            priority: None,
         })?;
         Ok(Probe {
             stream,

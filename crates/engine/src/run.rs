@@ -348,6 +348,13 @@ impl Engine {
     ) {
         self.idle_since = None;
         let config = &self.shared.config;
+        let priority = request.priority.or(config.priorities.default);
+        if let Some(full) = self.queue_full_for(priority) {
+            // The client may be gone already.
+            let _ = events.send(TokenEvent::Progress(full));
+            return self.left_inbox();
+        }
+        let config = &self.shared.config;
         let sequence = NewSequence {
             prompt: Arc::clone(&request.prompt),
             params: Arc::clone(&request.params),
@@ -363,7 +370,7 @@ impl Engine {
                 .namespace
                 .as_deref()
                 .map_or_else(Namespace::default, Namespace::new),
-            priority: request.priority,
+            priority,
         };
         match self.scheduler.admit(sequence) {
             Ok(id) => {
@@ -385,9 +392,34 @@ impl Engine {
                 let _ = events.send(TokenEvent::Failed(failed));
             }
         }
+        self.left_inbox();
+    }
+
+    fn left_inbox(&mut self) {
         self.publish();
         self.shared.inbox.fetch_sub(1, Ordering::AcqRel);
         self.announce();
+    }
+
+    /// Makes room in a full queue for a newcomer of this priority, or says how the newcomer ends. Only where priorities
+    /// count: otherwise the handle has kept a place.
+    fn queue_full_for(&mut self, priority: Option<i32>) -> Option<TokenProgress> {
+        let config = &self.shared.config;
+        config.scheduler.order.priorities()?;
+        let probes = self.shared.probes.load(Ordering::Acquire);
+        if self.scheduler.stats().waiting < config.max_waiting.saturating_add(probes) {
+            return None;
+        }
+        let Some(displaced) = self.scheduler.displaced_by(priority) else {
+            return Some(TokenProgress {
+                finish: Some(FinishReason::Abort(Abort::QueueFull)),
+                ..TokenProgress::default()
+            });
+        };
+        let reason = FinishReason::Abort(Abort::Displaced);
+        let last = self.scheduler.cancel(displaced, reason);
+        self.emit(last.into_iter().collect());
+        None
     }
 
     fn emit(&mut self, progress: Vec<Progress>) {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use engine::{
     EngineConfig, EngineHandle, EngineThread, GenerateRequest, RecordingError, RequestError,
-    StepFloor, TokenEvent,
+    StepFloor, TokenEvent, TokenStream,
 };
-use sampling::{FinishReason, SamplingParams};
-use scheduler::{Mix, Order, PageSize, Reuse, SchedulerConfig};
+use sampling::{Abort, FinishReason, SamplingParams};
+use scheduler::{Mix, Order, PageSize, PriorityRules, Reuse, SchedulerConfig};
 use testkit::fake_executor::FakeExecutor;
 
 fn config(run_ahead: usize) -> EngineConfig {
@@ -33,6 +33,7 @@ fn config(run_ahead: usize) -> EngineConfig {
         vocabulary: 1000,
         end_tokens: vec![999],
         max_waiting: 4096,
+        priorities: engine::Priorities::default(),
         decode_log_interval: 40,
         largest_graph: 0,
         random_seed: 1,
@@ -52,7 +53,7 @@ fn request(prompt: &[u32], tokens: u32) -> GenerateRequest {
         choice: 0,
         log_probs: None,
         namespace: None,
-        priority: 0,
+        priority: None,
     }
 }
 
@@ -272,6 +273,74 @@ async fn nobody_waits_beyond_the_limit_and_who_leaves_makes_room() {
     let _third = ask().expect("accepted");
     assert_eq!(ask().err(), Some(RequestError::QueueFull));
     drop(gate);
+}
+
+#[tokio::test]
+async fn a_full_queue_gives_the_place_of_the_least_important_to_a_more_important_one() {
+    let (gate, model) = gated();
+    let mut config = config(2);
+    config.scheduler.max_rows = 1;
+    config.scheduler.order = Order::Priority(PriorityRules::default());
+    config.max_waiting = 1;
+    config.priorities.default = Some(2);
+    let executor = Box::new(FakeExecutor::new(model));
+    let (engine, _thread) = engine::start(config, executor).expect("a thread");
+    let ask = |priority| {
+        let request = GenerateRequest {
+            priority,
+            ..request(&[1], 3)
+        };
+        engine.generate(request).expect("the engine thread decides")
+    };
+    let mut running = ask(Some(1));
+    while engine.stats().scheduler.running == 0 {
+        tokio::task::yield_now().await;
+    }
+    let mut displaced = ask(Some(1));
+    // as important as who waits, then less so
+    let mut refused = [ask(Some(1)), ask(Some(0))];
+    // without a priority of its own: the server's
+    let mut served = ask(None);
+    for _ in 0..40 {
+        gate.send(()).expect("the model waits");
+    }
+    let end = async |stream: &mut TokenStream| loop {
+        match stream.next().await {
+            Some(TokenEvent::Progress(progress)) if progress.finish.is_none() => {}
+            Some(TokenEvent::Progress(progress)) => return progress.finish,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        end(&mut displaced).await,
+        Some(FinishReason::Abort(Abort::Displaced))
+    );
+    for stream in &mut refused {
+        assert_eq!(
+            end(stream).await,
+            Some(FinishReason::Abort(Abort::QueueFull))
+        );
+    }
+    for stream in [&mut running, &mut served] {
+        assert_eq!(end(stream).await, Some(FinishReason::Length));
+    }
+}
+
+#[tokio::test]
+async fn priorities_are_refused_where_none_counts_and_that_is_asked_for() {
+    let mut config = config(2);
+    config.priorities.refuse = true;
+    let (engine, _thread) =
+        engine::start(config, Box::new(FakeExecutor::counting(1000))).expect("a thread");
+    let with = |priority| GenerateRequest {
+        priority,
+        ..request(&[1], 1)
+    };
+    assert_eq!(
+        engine.generate(with(Some(0))).err(),
+        Some(RequestError::PriorityDisabled)
+    );
+    assert!(engine.generate(with(None)).is_ok());
 }
 
 #[tokio::test]

@@ -66,6 +66,7 @@ fn start(
         vocabulary,
         end_tokens,
         max_waiting: 4096,
+        priorities: engine::Priorities::default(),
         decode_log_interval: 40,
         largest_graph: 0,
         random_seed: 1,
@@ -131,7 +132,7 @@ async fn greedy(engine: &EngineHandle, prompt: &[u32], tokens: u32) -> Run {
             token_ids: Vec::new(),
         })),
         namespace: None,
-        priority: 0,
+        priority: None,
     };
     let mut stream = engine.generate(request).expect("accepted");
     let mut run = Run {

@@ -70,6 +70,16 @@ pub enum FlagError {
         /// All of them.
         choices: &'static [&'static str],
     },
+    /// A word that another program knows.
+    #[error("argument {option}: '{value}' is not served yet (choose from {})", choices.join(", "))]
+    NotServedYet {
+        /// All spellings of the flag.
+        option: String,
+        /// As typed.
+        value: String,
+        /// What is served.
+        choices: &'static [&'static str],
+    },
     /// Two flags that exclude each other.
     #[error("argument {option}: not allowed with argument {other}")]
     Exclusive {

@@ -273,6 +273,11 @@ fn read(flag: &FlagSpec, word: &str) -> Result<Value, FlagError> {
     }
     let (option, value) = (flag.title(), word.to_owned());
     Err(match flag.kind {
+        Kind::Choice(choices) if flag.not_yet.contains(&word) => FlagError::NotServedYet {
+            option,
+            value,
+            choices,
+        },
         Kind::Choice(choices) => {
             let nearest = nearest(word, choices.iter().copied());
             FlagError::InvalidChoice {

@@ -72,6 +72,8 @@ pub struct FlagSpec {
     pub required: bool,
     /// At most one flag with the same word here may be given.
     pub exclusive: Option<&'static str>,
+    /// Words that other programs choose from and this one does not, yet.
+    pub not_yet: &'static [&'static str],
 }
 
 impl FlagSpec {
@@ -87,6 +89,7 @@ impl FlagSpec {
             since: "",
             required: false,
             exclusive: None,
+            not_yet: &[],
         }
     }
 
@@ -173,6 +176,12 @@ impl FlagSpec {
     /// The same flag, not to be given together with others of the same group.
     pub const fn exclusive(mut self, group: &'static str) -> Self {
         self.exclusive = Some(group);
+        self
+    }
+
+    /// The same flag, with words that are refused as not served yet.
+    pub const fn not_yet(mut self, words: &'static [&'static str]) -> Self {
+        self.not_yet = words;
         self
     }
 

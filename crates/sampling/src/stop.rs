@@ -24,6 +24,10 @@ pub enum Abort {
     Cancelled,
     /// The server could not go on, and why.
     Failed(String),
+    /// It waited, and its place went to a more important one.
+    Displaced,
+    /// It came to a full queue in which nobody is less important.
+    QueueFull,
 }
 
 /// The tokens and lengths that end one sequence.

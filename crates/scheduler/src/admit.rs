@@ -136,14 +136,16 @@ impl Scheduler {
 
     /// Pages that running sequences may still need, by the current estimate.
     pub(crate) fn reserved_pages(&self) -> u32 {
-        let reserve = |running: &Running| {
-            let estimate = self.ratio.reserve(&running.sequence);
-            running.pages_for_more(estimate.max(self.config.run_ahead))
-        };
         let live = self
             .rows
             .iter()
             .filter(|running| running.phase == Phase::Live);
-        live.map(reserve).sum()
+        live.map(|running| self.reserved_for(running)).sum()
+    }
+
+    /// Pages that a running sequence may still need, by the current estimate.
+    pub(crate) fn reserved_for(&self, running: &Running) -> u32 {
+        let estimate = self.ratio.reserve(&running.sequence);
+        running.pages_for_more(estimate.max(self.config.run_ahead))
     }
 }

@@ -72,8 +72,38 @@ pub enum Order {
     LongestPrefix,
     /// Whoever may generate most.
     LongestOutput,
-    /// Whoever has the highest priority, then whoever came first.
-    Priority,
+    /// Whoever is most important, then whoever came first.
+    Priority(PriorityRules),
+}
+
+/// What priorities mean. A sequence without one is less important than any other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PriorityRules {
+    /// Smaller numbers are more important, not larger ones.
+    pub low_values_first: bool,
+    /// A running sequence gives way to a waiting one whose priority is better by more than this; `None` lets it run.
+    pub preemption_threshold: Option<u32>,
+    /// When KV memory is short, the least important sequence is retracted first.
+    pub retract_least_important: bool,
+}
+
+impl PriorityRules {
+    /// Larger is more important.
+    pub(crate) fn importance(self, priority: Option<i32>) -> i64 {
+        let sign = if self.low_values_first { -1 } else { 1 };
+        // further from every number than any threshold
+        priority.map_or(-(1 << 40), |priority| sign * i64::from(priority))
+    }
+}
+
+impl Order {
+    /// The rules of priorities, where they count.
+    pub fn priorities(self) -> Option<PriorityRules> {
+        match self {
+            Self::Priority(rules) => Some(rules),
+            Self::Arrival | Self::LongestPrefix | Self::LongestOutput => None,
+        }
+    }
 }
 
 /// Whether steps mix prompts and generation.
@@ -109,7 +139,7 @@ impl FromStr for Order {
             "fcfs" => Ok(Self::Arrival),
             "lpm" => Ok(Self::LongestPrefix),
             "lof" => Ok(Self::LongestOutput),
-            "priority" => Ok(Self::Priority),
+            "priority" => Ok(Self::Priority(PriorityRules::default())),
             _ => Err(UnknownOrder(name.to_owned())),
         }
     }

@@ -9,6 +9,8 @@ pub enum Event {
     Decode(DecodeEvent),
     /// Sequences went back to the queue because KV memory was short.
     Retract(RetractEvent),
+    /// Sequences went back to the queue for a more important one.
+    Preempt(PreemptEvent),
 }
 
 /// A step's prompt tokens.
@@ -52,4 +54,11 @@ pub struct RetractEvent {
     pub ratio_before: f64,
     /// And after.
     pub ratio_after: f64,
+}
+
+/// Sequences that gave way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PreemptEvent {
+    /// How many.
+    pub sequences: u32,
 }

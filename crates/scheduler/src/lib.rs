@@ -12,6 +12,7 @@ mod event;
 mod integrity;
 mod new_sequence;
 mod plan;
+mod preempt;
 mod progress;
 mod queue;
 mod retract;
@@ -22,8 +23,8 @@ mod sequence;
 mod stats;
 mod step;
 
-pub use config::{Mix, Order, Reuse, SchedulerConfig, UnknownOrder};
-pub use event::{DecodeEvent, Event, PrefillEvent, RetractEvent};
+pub use config::{Mix, Order, PriorityRules, Reuse, SchedulerConfig, UnknownOrder};
+pub use event::{DecodeEvent, Event, PreemptEvent, PrefillEvent, RetractEvent};
 pub use integrity::IntegrityError;
 pub use kv::{Namespace, Page, PageSize, Token};
 pub use new_sequence::{Constraint, NewSequence, Rejected, SequenceId};

@@ -30,8 +30,8 @@ pub struct NewSequence {
     pub constraint: Constraint,
     /// Whose cached prefixes may be used.
     pub namespace: Namespace,
-    /// Larger goes first under [`crate::Order::Priority`].
-    pub priority: i32,
+    /// How important it is under [`crate::Order::Priority`].
+    pub priority: Option<i32>,
 }
 
 /// Whether a sequence's tokens are restricted from outside.

@@ -39,6 +39,9 @@ impl Scheduler {
         }
         let running = self.rows.len();
         let retracted = self.make_room();
+        if !retracted {
+            self.preempt();
+        }
         let mut draft = Draft::default();
         match self.config.mix {
             Mix::Mixed => {
@@ -89,6 +92,7 @@ impl Scheduler {
     }
 
     fn plan_prompts(&mut self, draft: &mut Draft, now: Duration, retracted: bool) {
+        self.no_room_for = None;
         let mut budget = PromptBudget::new(&self.config, draft.decoding);
         for running in self
             .rows
@@ -121,6 +125,7 @@ impl Scheduler {
                 break;
             }
             let Some(opened) = self.open(id, reserved) else {
+                self.no_room_for = Some(id);
                 break;
             };
             reserved += opened

@@ -83,7 +83,7 @@ impl Queue {
             }
             _ => self.ranked.iter().take(count).map(|&(_, id)| id).collect(),
         };
-        if self.order != Order::Priority
+        if self.order.priorities().is_none()
             && let Some((&oldest, waiting)) = self.waiting.first_key_value()
             && self.departures - waiting.since > PATIENCE
         {
@@ -92,6 +92,13 @@ impl Queue {
         }
         first.truncate(count);
         first
+    }
+
+    /// Who gives up its place to a newcomer of this priority: the least important, the youngest among equals.
+    pub(crate) fn displaced_by(&self, priority: Option<i32>) -> Option<SequenceId> {
+        let newcomer = self.order.priorities()?.importance(priority);
+        let &(Reverse(least), id) = self.ranked.last()?;
+        (least < newcomer).then_some(id)
     }
 
     fn by_cached_prefix(&self, cache: &PrefixCache) -> Vec<SequenceId> {
@@ -112,7 +119,7 @@ impl Queue {
         Reverse(match self.order {
             Order::Arrival | Order::LongestPrefix => 0,
             Order::LongestOutput => i64::from(sequence.max_new_tokens),
-            Order::Priority => i64::from(sequence.new.priority),
+            Order::Priority(rules) => rules.importance(sequence.new.priority),
         })
     }
 }

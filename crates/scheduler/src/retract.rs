@@ -69,17 +69,19 @@ impl Scheduler {
             .rows
             .iter()
             .filter(|running| running.phase != Phase::Live);
-        let freed = |running: &Running| {
-            let sole = self.cache.pages_pinned_only_by(&running.lease);
-            u64::from(sole) + running.table.private().len() as u64
-        };
         let retired: usize = self.flights.iter().map(|flight| flight.retired.len()).sum();
-        let leaving: u64 = leaving.map(freed).sum();
+        let leaving: u64 = leaving.map(|running| self.pages_freed_by(running)).sum();
         u64::from(self.cache.counts().available()) + leaving + retired as u64
     }
 
-    /// The live row with the fewest outputs, the longest prompt among equals, then the youngest.
-    /// Never the last one: somebody must go on.
+    /// Pages that can be had again when a running sequence has left.
+    pub(crate) fn pages_freed_by(&self, running: &Running) -> u64 {
+        let sole = self.cache.pages_pinned_only_by(&running.lease);
+        u64::from(sole) + running.table.private().len() as u64
+    }
+
+    /// The live row with the fewest outputs, the longest prompt among equals, then the youngest; where priorities count
+    /// first, the least important. Never the last one: somebody must go on.
     fn next_victim(&self) -> Option<Row> {
         let mut live: Vec<_> = self
             .rows
@@ -89,9 +91,12 @@ impl Scheduler {
         if live.len() < 2 {
             return None;
         }
+        let rules = self.config.order.priorities();
+        let rules = rules.filter(|rules| rules.retract_least_important);
         live.sort_unstable_by_key(|running| {
             let sequence = &running.sequence;
             (
+                rules.map_or(0, |rules| rules.importance(sequence.new.priority)),
                 sequence.outputs.len(),
                 Reverse(sequence.prompt_len()),
                 Reverse(sequence.id),
@@ -100,7 +105,7 @@ impl Scheduler {
         Some(live[0].row)
     }
 
-    fn retract(&mut self, row: Row) {
+    pub(crate) fn retract(&mut self, row: Row) {
         let running = self.rows.running(row);
         running.phase = Phase::Retracting;
         if running.in_flight == 0 {

@@ -26,6 +26,8 @@ pub struct Scheduler {
     pub(crate) ratio: NewTokenRatio,
     /// Rows that the next plan closes.
     pub(crate) closes: Vec<Row>,
+    /// The sequence whose turn it was in the last plan, and which did not fit.
+    pub(crate) no_room_for: Option<SequenceId>,
     pub(crate) events: Vec<Event>,
     /// Only the counters are kept up to date; `stats` fills in the gauges.
     pub(crate) counters: SchedulerStats,
@@ -71,6 +73,7 @@ impl Scheduler {
             flights: VecDeque::new(),
             ratio: NewTokenRatio::new(config.conservativeness),
             closes: Vec::new(),
+            no_room_for: None,
             events: Vec::new(),
             counters: SchedulerStats::default(),
             config,
@@ -110,6 +113,12 @@ impl Scheduler {
             self.release(row);
         }
         Some(progress)
+    }
+
+    /// The waiting sequence that is less important than a newcomer of this priority, where priorities count: who would
+    /// have to leave a full queue for it.
+    pub fn displaced_by(&self, priority: Option<i32>) -> Option<SequenceId> {
+        self.queue.displaced_by(priority)
     }
 
     /// Forgets all cached prefixes. Only possible while nothing waits or runs.

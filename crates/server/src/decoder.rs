@@ -104,6 +104,10 @@ impl Decoder {
             },
             EngineFinish::Abort(Abort::Cancelled) => cancelled(),
             EngineFinish::Abort(Abort::Failed(message)) => failed(message),
+            EngineFinish::Abort(Abort::Displaced) => {
+                unavailable("The request is aborted by a higher priority request.")
+            }
+            EngineFinish::Abort(Abort::QueueFull) => unavailable("The request queue is full."),
         }
     }
 }
@@ -130,6 +134,15 @@ pub(crate) fn cancelled() -> FinishReason {
         message: "the request was aborted".to_owned(),
         status_code: None,
         err_type: None,
+    }
+}
+
+/// The end of a sequence that had no place; the messages are SGLang's.
+fn unavailable(message: &str) -> FinishReason {
+    FinishReason::Abort {
+        message: message.to_owned(),
+        status_code: Some(503),
+        err_type: Some("ServiceUnavailableError".to_owned()),
     }
 }
 

@@ -120,7 +120,11 @@ impl ApiError {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::Malformed(error) if error.is_too_large() => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Refused(RequestError::QueueFull | RequestError::ShuttingDown)
+            Self::Refused(
+                RequestError::QueueFull
+                | RequestError::PriorityDisabled
+                | RequestError::ShuttingDown,
+            )
             | Self::Crowded { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::Malformed(_)

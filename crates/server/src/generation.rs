@@ -18,8 +18,8 @@ pub(crate) struct Generation {
     pub(crate) log_probs: Option<Arc<LogProbRequest>>,
     /// Prefixes are shared within a namespace only.
     pub(crate) namespace: Option<Arc<str>>,
-    /// Larger goes first under the priority policy.
-    pub(crate) priority: i32,
+    /// How important it is under the priority policy.
+    pub(crate) priority: Option<i32>,
     pub(crate) told: Told,
 }
 

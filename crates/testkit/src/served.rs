@@ -134,7 +134,7 @@ impl Served {
             log_probs: asked.log_probs.clone().map(Arc::new),
             constraint: Constraint::None,
             namespace: Namespace::default(),
-            priority: 0,
+            priority: None,
         });
         admitted.expect("a sequence that fits")
     }

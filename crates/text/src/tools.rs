@@ -83,21 +83,26 @@ impl FromStr for ToolFormat {
 
     fn from_str(name: &str) -> Result<Self, UnknownToolFormat> {
         let found = NAMES.iter().find(|(known, _)| *known == name);
-        found.map(|(_, format)| *format).ok_or_else(|| {
-            let known: Vec<&str> = Self::names().collect();
-            UnknownToolFormat {
+        found
+            .map(|(_, format)| *format)
+            .ok_or_else(|| UnknownToolFormat {
                 name: name.to_owned(),
-                known: known.join(", "),
-            }
-        })
+                known: Self::NAMES.join(", "),
+            })
     }
 }
 
 impl ToolFormat {
     /// Every name that is known.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        NAMES.iter().map(|(name, _)| *name)
-    }
+    pub const NAMES: &[&str] = &{
+        let mut names = [""; NAMES.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = NAMES[at].0;
+            at += 1;
+        }
+        names
+    };
 
     /// Whether the marks are special tokens, so that these must not be skipped when decoding.
     pub fn needs_special_tokens(self) -> bool {

@@ -1,7 +1,7 @@
 //! Words that several flags choose from: those of every SGLang version known here.
 
-/// Parsers of thinking.
-pub(super) const REASONING_PARSERS: &[&str] = &[
+/// SGLang's parsers of thinking.
+pub(super) const SGLANG_REASONING_PARSERS: &[&str] = &[
     "auto",
     "apertus2509",
     "beam",
@@ -41,8 +41,8 @@ pub(super) const REASONING_PARSERS: &[&str] = &[
     "response_template",
 ];
 
-/// Parsers of tool calls.
-pub(super) const TOOL_PARSERS: &[&str] = &[
+/// SGLang's parsers of tool calls.
+pub(super) const SGLANG_TOOL_PARSERS: &[&str] = &[
     "auto",
     "apertus2509",
     "beam",

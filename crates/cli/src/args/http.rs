@@ -1,8 +1,9 @@
 //! Flags about HTTP.
 
 use flags::{FlagSpec, Preset, Takes};
+use text::{ReasoningFormat, ToolFormat};
 
-use super::choices::{REASONING_PARSERS, TOOL_PARSERS};
+use super::choices::{SGLANG_REASONING_PARSERS, SGLANG_TOOL_PARSERS};
 use super::entry::{Entry, honoured, idle};
 
 const FROM_ROOT: &str = "paths start at the root; a proxy may strip a prefix";
@@ -80,16 +81,22 @@ pub(super) const ENTRIES: &[Entry] = &[
         "incremental-streaming-output",
         "Stream both text and output_ids as deltas.",
     )),
-    honoured(FlagSpec::choice(
-        "reasoning-parser",
-        REASONING_PARSERS,
-        "Parser that separates a model's thinking.",
-    )),
-    honoured(FlagSpec::choice(
-        "tool-call-parser",
-        TOOL_PARSERS,
-        "Parser of a model's tool calls.",
-    )),
+    honoured(
+        FlagSpec::choice(
+            "reasoning-parser",
+            ReasoningFormat::NAMES,
+            "Parser that separates a model's thinking.",
+        )
+        .not_yet(SGLANG_REASONING_PARSERS),
+    ),
+    honoured(
+        FlagSpec::choice(
+            "tool-call-parser",
+            ToolFormat::NAMES,
+            "Parser of a model's tool calls.",
+        )
+        .not_yet(SGLANG_TOOL_PARSERS),
+    ),
     idle(
         FROM_ROOT,
         FlagSpec::text("fastapi-root-path", "").default(Preset::Text("")),

@@ -4,9 +4,6 @@ use flags::{FlagSpec, Preset, Takes};
 
 use super::entry::{Entry, honoured, idle};
 
-const ARRIVAL: &str =
-    "the order is set by --schedule-policy and --enable-priority-scheduling alone";
-const NO_PREEMPTION: &str = "a running request gives way only when KV memory is short";
 const OWN_PACE: &str =
     "prompts and generation share each step, so there is nothing to delay or alternate";
 const ONE_POOL: &str = "all layers share one pool of KV pages";
@@ -52,8 +49,39 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     honoured(FlagSpec::switch(
         "enable-priority-scheduling",
-        "Serve requests with a larger priority first.",
+        "Serve requests with a larger priority first; in a full queue the least important gives up its place.",
     )),
+    honoured(FlagSpec::switch(
+        "schedule-low-priority-values-first",
+        "Smaller numbers are more important; with --enable-priority-scheduling.",
+    )),
+    honoured(FlagSpec::integer(
+        "default-priority-value",
+        "Priority of a request that brings none; less important than any other when not given.",
+    )),
+    honoured(
+        FlagSpec::integer(
+            "priority-scheduling-preemption-threshold",
+            "A running request gives way to one whose priority is better by more than this.",
+        )
+        .default(Preset::Integer(10)),
+    ),
+    honoured(FlagSpec::switch(
+        "disable-priority-preemption",
+        "Let what runs run, however important what waits is.",
+    )),
+    honoured(FlagSpec::switch(
+        "abort-on-priority-when-disabled",
+        "Refuse requests that bring a priority when --enable-priority-scheduling is not given.",
+    )),
+    honoured(
+        FlagSpec::choice(
+            "retraction-policy",
+            &["length", "priority"],
+            "Which request goes back to the queue when KV memory is short: the one with the least output, or the least important.",
+        )
+        .default(Preset::Text("length")),
+    ),
     honoured(
         FlagSpec::float(
             "schedule-conservativeness",
@@ -69,29 +97,6 @@ pub(super) const ENTRIES: &[Entry] = &[
         "enable-mixed-chunk",
         "Mix prompt chunks and generation in one step.",
     )),
-    idle(
-        ARRIVAL,
-        FlagSpec::switch("abort-on-priority-when-disabled", ""),
-    ),
-    idle(
-        ARRIVAL,
-        FlagSpec::switch("schedule-low-priority-values-first", ""),
-    ),
-    idle(ARRIVAL, FlagSpec::integer("default-priority-value", "")),
-    idle(
-        NO_PREEMPTION,
-        FlagSpec::integer("priority-scheduling-preemption-threshold", "")
-            .default(Preset::Integer(10)),
-    ),
-    idle(
-        NO_PREEMPTION,
-        FlagSpec::switch("disable-priority-preemption", ""),
-    ),
-    idle(
-        NO_PREEMPTION,
-        FlagSpec::choice("retraction-policy", &["length", "priority"], "")
-            .default(Preset::Text("length")),
-    ),
     idle(
         OWN_PACE,
         FlagSpec::integer("num-continuous-decode-steps", "").default(Preset::Integer(1)),

@@ -2,6 +2,7 @@
 
 mod graphs;
 mod on_device;
+mod priority;
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -54,7 +55,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         max_step_scores: STEP_SCORES,
         run_ahead,
         conservativeness: resolver.conservativeness()?,
-        order: resolver.order(),
+        order: resolver.order()?,
         mix: Mix::Mixed,
         reuse: resolver.reuse(),
     };
@@ -70,6 +71,7 @@ pub(crate) fn resolve(parsed: &Parsed, here: &Circumstances<'_>) -> Result<Launc
         vocabulary: here.spec.vocabulary,
         end_tokens: here.spec.end_tokens.clone(),
         max_waiting: resolver.max_queued()?,
+        priorities: resolver.priorities()?,
         decode_log_interval: resolver.positive("--decode-log-interval", "decode_log_interval")?
             as usize,
         largest_graph: graphs.iter().copied().max().unwrap_or(0),
@@ -274,11 +276,12 @@ impl Resolver<'_> {
         Ok(value)
     }
 
-    fn order(&mut self) -> Order {
+    fn order(&mut self) -> Result<Order, ConfigError> {
         let policy = self.parsed.text("schedule-policy").unwrap_or("fcfs");
         let (order, why) = match policy.parse() {
             _ if self.parsed.switch("enable-priority-scheduling") => {
-                (Order::Priority, "--enable-priority-scheduling")
+                let rules = self.priority_rules()?;
+                (Order::Priority(rules), "--enable-priority-scheduling")
             }
             Ok(order) if self.parsed.given("schedule-policy") => (order, "given"),
             Ok(order) => (order, "default"),
@@ -292,10 +295,10 @@ impl Resolver<'_> {
             Order::Arrival => "fcfs",
             Order::LongestPrefix => "lpm",
             Order::LongestOutput => "lof",
-            Order::Priority => "priority",
+            Order::Priority(_) => "priority",
         };
         self.note("schedule_policy", name, why);
-        order
+        Ok(order)
     }
 
     fn reuse(&mut self) -> Reuse {

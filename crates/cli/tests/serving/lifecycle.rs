@@ -126,6 +126,31 @@ fn a_full_queue_answers_at_once_and_a_closed_stream_makes_room() {
 }
 
 #[test]
+fn a_more_important_request_takes_the_place_of_another_in_a_full_queue_and_in_a_row() {
+    let one = ["--max-running-requests", "1", "--max-queued-requests", "1"];
+    let server = Server::tiny(&[&one[..], &["--enable-priority-scheduling"]].concat());
+    let with = |priority: i64, tokens: u32| {
+        let sampling = json!({"max_new_tokens": tokens, "ignore_eos": true});
+        json!({"input_ids": [1], "priority": priority, "sampling_params": sampling})
+    };
+    let running = server.post("/generate", &with(0, 4000));
+    server.wait_for_load(1, 0);
+    let waiting = server.post("/generate", &with(1, 1));
+    server.wait_for_load(2, 1);
+    // better than both, by more than ten than the one that runs
+    let (status, answer) = server.ask("POST", "/generate", &with(11, 1));
+    assert_eq!(status, 200, "{answer}");
+    let (status, answer) = waiting.answer();
+    assert_eq!(status, 503, "{answer}");
+    let message = "The request is aborted by a higher priority request.";
+    assert_eq!(answer["error"]["message"], message);
+    let (_, answer) = running.answer();
+    let facts = &answer["meta_info"];
+    assert_eq!(facts["completion_tokens"], 4000, "{answer}");
+    assert_eq!(facts["total_retractions"], 1, "{answer}");
+}
+
+#[test]
 fn lines_about_decoding_have_the_fields_that_log_parsers_read() {
     let server = Server::tiny(&["--decode-log-interval", "10"]);
     let mut stream = server.stream(200);

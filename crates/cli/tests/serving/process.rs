@@ -153,11 +153,12 @@ impl Server {
         } else {
             body.to_string()
         };
-        let mut answer = self.send(method, path, &body);
-        let status = status(&mut answer);
-        let mut text = String::new();
-        answer.read_to_string(&mut text).unwrap();
-        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+        Asked(self.send(method, path, &body)).answer()
+    }
+
+    /// Asks and reads nothing yet.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Asked {
+        Asked(self.send("POST", path, &body.to_string()))
     }
 
     /// Asks for a stream of so many tokens and reads nothing yet.
@@ -283,6 +284,19 @@ fn status(answer: &mut BufReader<TcpStream>) -> u16 {
         assert!(read > 0, "no answer: {head}");
     }
     head.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// A request whose answer has not been read.
+pub(crate) struct Asked(BufReader<TcpStream>);
+
+impl Asked {
+    /// Its status and body.
+    pub(crate) fn answer(mut self) -> (u16, Value) {
+        let status = status(&mut self.0);
+        let mut text = String::new();
+        self.0.read_to_string(&mut text).unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
 }
 
 /// Events as they come.

@@ -69,6 +69,7 @@ pub(crate) fn start(rank: Rank) -> (EngineHandle, EngineThread) {
         vocabulary: VOCABULARY,
         end_tokens: Vec::new(),
         max_waiting: 64,
+        priorities: engine::Priorities::default(),
         decode_log_interval: 40,
         largest_graph: 0,
         random_seed: 1,
@@ -85,6 +86,6 @@ pub(crate) fn request(prompt: &[u32], tokens: u32) -> GenerateRequest {
         choice: 0,
         log_probs: None,
         namespace: None,
-        priority: 0,
+        priority: None,
     }
 }

@@ -49,7 +49,7 @@ record! {
         lora_path: OneOrMany<Option<String>>,
         /// A program that changes logits.
         custom_logit_processor: Value,
-        /// Larger goes first under the priority policy.
+        /// How important it is under the priority policy.
         priority: i64,
         /// Prefixes are shared among requests with the same key only.
         extra_key: OneOrMany<Option<String>>,

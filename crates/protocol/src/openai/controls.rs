@@ -70,7 +70,7 @@ record! {
         extra_key: OneOrMany<Option<String>>,
         /// The same, in the name of privacy.
         cache_salt: OneOrMany<Option<String>>,
-        /// Larger goes first under the priority policy.
+        /// How important it is under the priority policy.
         priority: i64,
         /// Who asks. No effect.
         user: Value,

@@ -3,6 +3,7 @@
 mod device;
 mod laws;
 mod policies;
+mod priority;
 mod properties;
 mod served;
 mod watch;

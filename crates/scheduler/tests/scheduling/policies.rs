@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kv::{Namespace, PageSize};
 use sampling::{FinishReason, LogProbRequest};
-use scheduler::{Event, Mix, NewSequence, Order, Reuse, SchedulerConfig};
+use scheduler::{Event, Mix, NewSequence, Order, PriorityRules, Reuse, SchedulerConfig};
 
 use crate::served::{Served, config, finished, prompt, sequence, shape};
 
@@ -267,7 +267,7 @@ fn waiting_sequences_leave_in_the_order_of_the_policy() {
         let mut ids = Vec::new();
         for (number, max_new, priority) in [(1, 5, 0), (2, 9, -1), (3, 1, 2), (4, 3, 1)] {
             let new = NewSequence {
-                priority,
+                priority: Some(priority),
                 ..sequence(prompt(number, 40), max_new)
             };
             ids.push(served.admit(new));
@@ -282,7 +282,13 @@ fn waiting_sequences_leave_in_the_order_of_the_policy() {
     assert_eq!(order_of(Order::Arrival), [1, 2, 3, 4]);
     assert_eq!(order_of(Order::LongestPrefix), [4, 1, 2, 3]);
     assert_eq!(order_of(Order::LongestOutput), [2, 1, 4, 3]);
-    assert_eq!(order_of(Order::Priority), [3, 4, 1, 2]);
+    let rules = PriorityRules::default();
+    assert_eq!(order_of(Order::Priority(rules)), [3, 4, 1, 2]);
+    let rules = PriorityRules {
+        low_values_first: true,
+        ..rules
+    };
+    assert_eq!(order_of(Order::Priority(rules)), [2, 1, 4, 3]);
 }
 
 #[test]

@@ -11,8 +11,8 @@ use sampling::{
     Abort, FinishReason, LogProbRequest, SamplingOptions, SamplingParams, StopRules, TokenLogProbs,
 };
 use scheduler::{
-    Constraint, Mix, NewSequence, Order, Progress, Reuse, Scheduler, SchedulerConfig, SequenceId,
-    StepPlan,
+    Constraint, Mix, NewSequence, Order, PriorityRules, Progress, Reuse, Scheduler,
+    SchedulerConfig, SequenceId, StepPlan,
 };
 
 use crate::{
@@ -159,7 +159,7 @@ impl World {
             log_probs: (random.below(4) == 0).then(|| Arc::new(wanted)),
             constraint: random.pick(&[Constraint::None, Constraint::Grammar]),
             namespace: Namespace::new(random.pick(&["", "", "other"])),
-            priority: random.below(3) as i32,
+            priority: random.pick(&[None, Some(0), Some(5), Some(20)]),
         }
     }
 
@@ -304,7 +304,17 @@ fn any_config(random: &mut Random, run_ahead: u32) -> SchedulerConfig {
             Order::Arrival,
             Order::LongestPrefix,
             Order::LongestOutput,
-            Order::Priority,
+            Order::Priority(PriorityRules::default()),
+            Order::Priority(PriorityRules {
+                preemption_threshold: Some(10),
+                retract_least_important: true,
+                ..PriorityRules::default()
+            }),
+            Order::Priority(PriorityRules {
+                low_values_first: true,
+                preemption_threshold: Some(0),
+                ..PriorityRules::default()
+            }),
         ]),
         mix: random.pick(&[Mix::Mixed, Mix::PrefillFirst]),
         reuse: random.pick(&[Reuse::Prefixes, Reuse::Prefixes, Reuse::Off]),

@@ -48,7 +48,7 @@ pub(crate) fn sequence(
         log_probs: None,
         constraint: Constraint::None,
         namespace: Namespace::default(),
-        priority: 0,
+        priority: None,
     }
 }
 

@@ -114,10 +114,8 @@ pub(super) fn namespaces(
 }
 
 /// Priorities beyond what the engine tells apart are as good as its extremes.
-pub(super) fn priority(value: Option<i64>) -> i32 {
-    value
-        .unwrap_or(0)
-        .clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+pub(super) fn priority(value: Option<i64>) -> Option<i32> {
+    value.map(|value| value.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32)
 }
 
 #[cfg(test)]
@@ -199,8 +197,8 @@ mod tests {
 
     #[test]
     fn priorities_are_clamped() {
-        assert_eq!(priority(None), 0);
-        assert_eq!(priority(Some(i64::MAX)), i32::MAX);
-        assert_eq!(priority(Some(-5)), -5);
+        assert_eq!(priority(None), None);
+        assert_eq!(priority(Some(i64::MAX)), Some(i32::MAX));
+        assert_eq!(priority(Some(-5)), Some(-5));
     }
 }

@@ -335,7 +335,7 @@ fn random_texts_of_marks_and_brackets_never_break_a_parser() {
                 .wrapping_add(1);
             text.push_str(parts[(state >> 33) as usize % parts.len()]);
         }
-        for name in ToolFormat::names() {
+        for name in ToolFormat::NAMES {
             assert_eq!(
                 run(name, &text, 1),
                 run(name, &text, 10_000),

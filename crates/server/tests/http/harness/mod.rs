@@ -199,6 +199,7 @@ fn engine_config() -> EngineConfig {
         vocabulary: VOCABULARY as usize,
         end_tokens: vec![END],
         max_waiting: 4096,
+        priorities: engine::Priorities::default(),
         decode_log_interval: 40,
         largest_graph: 0,
         random_seed: 1,
