@@ -1,7 +1,8 @@
 //! `peregrine bench`: a load on any server, measured.
 
-use std::io::{IsTerminal as _, stderr, stdout};
+use std::io::{self, ErrorKind, IsTerminal as _, Stdout, Write, stderr, stdout};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bench::serving::{self, Surroundings};
 use bench::vocabulary::{Vocabulary, VocabularyError, digest_of};
@@ -14,7 +15,7 @@ use crate::env::Env;
 use crate::failure::Failure;
 use crate::language::gguf_text;
 use crate::obtain::{Wanted, obtain};
-use crate::print::print;
+use crate::print::{cannot_write, print};
 use crate::templates;
 
 const HELP: &str = "usage: peregrine bench COMMAND [options]\n\ncommands:\n  serving    put a load on a server \
@@ -48,20 +49,57 @@ pub(crate) fn run(words: &[String], env: &Env) -> Result<(), Failure> {
 
 fn measure(command: Command, words: &[String], env: &Env) -> Result<(), Failure> {
     let tokenizers = |name: &str| vocabulary(name, env);
+    let lost = Arc::new(Mutex::new(None));
     let mut surroundings = Surroundings {
         openai_api_key: env.openai_api_key.clone(),
         api_key: env.api_key.clone(),
         flush_always: env.in_ci,
         profile_folder: env.profile_folder.clone(),
         tokenizers: &tokenizers,
-        out: Box::new(stdout()),
+        out: Box::new(Watched {
+            out: stdout(),
+            lost: Arc::clone(&lost),
+        }),
         err: Box::new(stderr()),
         terminal: stderr().is_terminal(),
         catch_interrupts: true,
     };
-    match command(words, &mut surroundings) {
-        0 => Ok(()),
-        code => Err(Failure::Told(code)),
+    let code = command(words, &mut surroundings);
+    let lost = lost.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match (code, lost) {
+        (0, None) => Ok(()),
+        (0, Some(error)) => Err(Failure::Broken(cannot_write(error))),
+        (code, _) => Err(Failure::Told(code)),
+    }
+}
+
+/// Standard output that remembers what was lost: a measurement goes on without it, but is no success.
+struct Watched {
+    out: Stdout,
+    lost: Arc<Mutex<Option<io::Error>>>,
+}
+
+impl Watched {
+    fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result
+            && error.kind() != ErrorKind::BrokenPipe
+        {
+            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            lost.get_or_insert_with(|| error.kind().into());
+        }
+        result
+    }
+}
+
+impl Write for Watched {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes);
+        self.note(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.out.flush();
+        self.note(flushed)
     }
 }
 

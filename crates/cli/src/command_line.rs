@@ -7,10 +7,14 @@ use crate::failure::Failure;
 /// The commands and what each is for.
 pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("serve", "serve a model over HTTP (also: launch_server)"),
-    ("generate", "continue a text once, in the terminal"),
+    (
+        "generate",
+        "answer one message, or continue a text, in the terminal",
+    ),
     ("bench", "put a load on a server and measure it"),
     ("lab", "compare servers over many runs, with verdicts"),
     ("pull", "bring a model into the local store"),
+    ("list", "list the models of the local store"),
     (
         "inspect",
         "show a model and its memory plan without loading it",
@@ -105,6 +109,13 @@ fn is_python(word: &str) -> bool {
     rest.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
+/// `help serve` is `serve --help`, and `help bench serving` is `bench serving --help`.
+pub(crate) fn asked_help(words: &[String]) -> Option<(String, Vec<String>)> {
+    let (command, mut words) = split(words);
+    words.push("--help".to_owned());
+    Some((command?, words))
+}
+
 /// What to say about a command that does not exist.
 pub(crate) fn unknown(command: &str) -> Failure {
     let names: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
@@ -141,6 +152,22 @@ pub(crate) fn help() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn help_of_a_command_is_the_command_with_help() {
+        for (line, expected) in [
+            ("", None),
+            ("serve", Some("serve --help")),
+            ("bench serving", Some("bench serving --help")),
+            ("launch_server", Some("serve --help")),
+            ("servv", Some("servv --help")),
+        ] {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            let found = asked_help(&words);
+            let found = found.map(|(command, words)| format!("{command} {}", words.join(" ")));
+            assert_eq!(found.as_deref(), expected, "{line}");
+        }
+    }
 
     #[test]
     fn pasted_python_lines_name_our_commands() {

@@ -1,4 +1,4 @@
-//! `peregrine generate`: one text continued in the terminal.
+//! `peregrine generate`: one message answered, or one text continued, in the terminal.
 
 use std::io::{self, IsTerminal as _, Write as _, stderr, stdout};
 use std::sync::Arc;
@@ -20,14 +20,17 @@ use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
 use crate::print::unless_gone;
 use crate::start::{self, Started};
+use crate::summary::tell;
 
 pub(crate) const COMMAND: ServerCommand = ServerCommand {
     program: "peregrine generate",
-    about: "Continues a text once and prints it as it comes. Takes the flags of serve for the model.",
+    about: "Answers one message, or continues a text with --raw, and prints it as it comes. Takes the flags of serve \
+            for the model.",
     positionals: &[Positional {
         name: "TEXT",
         takes: Takes::One,
-        help: "What to say to the model; with --raw, the text to continue.",
+        help: "A message to the model where it has a chat template; with --raw or without a template, the text to \
+               continue. - reads it from standard input.",
     }],
     own: &[
         FlagSpec::integer("max-new-tokens", "Most tokens to generate.")
@@ -51,7 +54,7 @@ pub(crate) const COMMAND: ServerCommand = ServerCommand {
         FlagSpec::text("system", "What the system message says."),
         FlagSpec::switch(
             "raw",
-            "Continue the text as it is, without a chat template.",
+            "Continue TEXT as it is instead of answering it as a chat message.",
         ),
         FlagSpec::switch("ignore-eos", "Do not stop at the model's end token."),
     ],
@@ -71,12 +74,11 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
         filter,
     })
     .map_err(Failure::Config)?;
-    for notice in &args.notices {
-        tracing::warn!("{notice}");
-    }
+    let text = text(&args.parsed).map_err(Failure::Config)?;
     let local = obtain(Wanted::from(&args.parsed, None), env).map_err(Failure::Config)?;
     let started = start::start(args, &local, env).map_err(Failure::Config)?;
-    let request = request(&args.parsed, &started).map_err(Failure::Config)?;
+    tell(args.notices.iter().chain(&started.launch.notices));
+    let request = request(&args.parsed, &text, &started).map_err(Failure::Config)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -103,12 +105,21 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     done.and(ended).map_err(Failure::Broken)
 }
 
+/// What was written, or what comes on standard input, without the end of its last line.
+fn text(parsed: &Parsed) -> anyhow::Result<String> {
+    let word = parsed.words().first().expect("the table requires a text");
+    if word != "-" {
+        return Ok(word.clone());
+    }
+    let text = io::read_to_string(io::stdin()).context("cannot read standard input")?;
+    Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
+}
+
 /// The prompt's tokens and the sampling parameters.
-fn request(parsed: &Parsed, started: &Started) -> anyhow::Result<GenerateRequest> {
+fn request(parsed: &Parsed, text: &str, started: &Started) -> anyhow::Result<GenerateRequest> {
     let Some(language) = &started.language else {
         bail!("generate writes text, so it needs a tokenizer: leave out --skip-tokenizer-init");
     };
-    let text = parsed.words().first().expect("the table requires a text");
     let prompt = match &language.template {
         Some(template) if !parsed.switch("raw") => {
             let mut messages = vec![json!({ "role": "user", "content": text })];

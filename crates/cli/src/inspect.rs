@@ -15,7 +15,7 @@ use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
 use crate::opened::Opened;
 use crate::print::print;
-use crate::progress::size;
+use crate::progress::{count, size};
 use crate::start::{load_format, plan_on, quantization};
 
 pub(crate) const COMMAND: ServerCommand = ServerCommand {
@@ -170,15 +170,5 @@ fn describe_plan(plan: &Launch) -> String {
         plan.executor.max_step_tokens,
         plan.executor.max_rows,
         size(budget.token as u64),
-    )
-}
-
-/// `134.5 M`.
-fn count(number: usize) -> String {
-    let units = [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")];
-    let unit = units.iter().find(|(unit, _)| number as f64 >= *unit);
-    unit.map_or_else(
-        || number.to_string(),
-        |(unit, name)| format!("{:.1} {name}", number as f64 / unit),
     )
 }

@@ -67,11 +67,8 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// Tells in the log what was given and is not followed, or not in full.
+    /// Tells in the log what was given and is not followed in full.
     pub(crate) fn warn(&self) {
-        for notice in &self.notices {
-            tracing::warn!("{notice}");
-        }
         for line in &self.limited {
             tracing::warn!("{line}");
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::field::{Field, Visit};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
@@ -77,11 +77,21 @@ where
         event.record(&mut words);
         writeln!(
             out,
-            "[{}] {}{}",
+            "[{}] {}{}{}",
             local_time(SystemTime::now()),
+            mark(*event.metadata().level()),
             words.message,
             words.fields
         )
+    }
+}
+
+/// What a line begins with that a person should not miss.
+fn mark(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "ERROR: ",
+        Level::WARN => "WARNING: ",
+        _ => "",
     }
 }
 
@@ -142,6 +152,12 @@ mod tests {
             .collect();
         assert_eq!(shape, "9999-99-99 99:99:99");
         assert!(text.starts_with("2023-11-1"), "{text}");
+    }
+
+    #[test]
+    fn only_what_should_not_be_missed_is_marked() {
+        let marks = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG].map(mark);
+        assert_eq!(marks, ["ERROR: ", "WARNING: ", "", ""]);
     }
 
     #[test]

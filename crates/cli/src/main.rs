@@ -17,6 +17,7 @@ mod inspect;
 mod lab;
 mod language;
 mod launch;
+mod list;
 mod logging;
 mod obtain;
 mod opened;
@@ -26,6 +27,8 @@ mod progress;
 mod pull;
 mod serve;
 mod start;
+mod suggest;
+mod summary;
 mod templates;
 
 use std::io::{Write as _, stderr};
@@ -60,6 +63,10 @@ fn main() -> ExitCode {
 fn run(command: Option<&str>, words: &[String]) -> Result<(), Failure> {
     let env = Env::read();
     match command {
+        Some("help") if !words.is_empty() => {
+            let asked = command_line::asked_help(words);
+            asked.map_or(Ok(()), |(command, words)| run(Some(&command), &words))
+        }
         None | Some("help" | "-h" | "--help") => print(&command_line::help()),
         Some("version" | "--version" | "-V") => {
             print(concat!("peregrine ", env!("CARGO_PKG_VERSION"), "\n"))
@@ -70,6 +77,7 @@ fn run(command: Option<&str>, words: &[String]) -> Result<(), Failure> {
         Some("bench") => bench::run(words, &env),
         Some("lab") => lab::run(words, &env),
         Some("pull") => pull::run(words, &env),
+        Some("list") => list::run(words, &env),
         Some(other) => Err(command_line::unknown(other)),
     }
 }

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use flags::Parsed;
 use hub::source::hugging_face::HuggingFace;
 use hub::source::pip::Pythons;
 use hub::source::wheel::PINNED;
-use hub::{LocalModel, Part, Reference, Sources, Store};
+use hub::{HubError, LocalModel, Part, Reference, Sources, Store};
 
 use crate::env::Env;
 use crate::progress::Bar;
+use crate::suggest::suggest;
 
 const NO_STORE: &str = "there is no folder to keep models in: HOME is not set; set it or PEREGRINE_MODELS, give \
                         --model-store, or name a model by its path";
@@ -52,19 +53,23 @@ impl<'a> Wanted<'a> {
 /// Brings the model here unless it is.
 pub(crate) fn obtain(wanted: Wanted<'_>, env: &Env) -> Result<LocalModel> {
     let name = wanted.model.unwrap_or(PINNED[0].name);
-    let mut reference = Reference::parse(name)?;
+    let store = || Store::at(store_folder(wanted.store, env).unwrap_or_default());
+    let explain = |error: HubError| match suggest(&error, name, &store()) {
+        Some(meant) => anyhow!("{error}; did you mean {meant}?"),
+        None => error.into(),
+    };
+    let mut reference = Reference::parse(name).map_err(explain)?;
     if let (Reference::Hub(id), Some(revision)) = (&mut reference, wanted.revision) {
         revision.clone_into(&mut id.revision);
     }
-    let store = env.models.clone();
-    let store = wanted.store.map(PathBuf::from).or(store);
+    let folder = store_folder(wanted.store, env);
     let cache = env.hub_cache.clone();
     let cache = wanted.cache.map(PathBuf::from).or(cache);
     // What is here already needs no place.
-    let (store, cache) = match &reference {
-        Reference::Path(_) => (store.unwrap_or_default(), cache.unwrap_or_default()),
-        Reference::Pinned(_) => (store.context(NO_STORE)?, cache.unwrap_or_default()),
-        Reference::Hub(_) => (store.context(NO_STORE)?, cache.context(NO_CACHE)?),
+    let (folder, cache) = match &reference {
+        Reference::Path(_) => (folder.unwrap_or_default(), cache.unwrap_or_default()),
+        Reference::Pinned(_) => (folder?, cache.unwrap_or_default()),
+        Reference::Hub(_) => (folder?, cache.context(NO_CACHE)?),
     };
     let sources = Sources {
         hugging_face: HuggingFace {
@@ -80,6 +85,11 @@ pub(crate) fn obtain(wanted: Wanted<'_>, env: &Env) -> Result<LocalModel> {
         part: wanted.part,
         again: wanted.again,
     };
-    let store = Store::at(store);
-    Ok(hub::obtain(&store, &sources, &reference, &mut Bar::new())?)
+    hub::obtain(&Store::at(folder), &sources, &reference, &mut Bar::new()).map_err(explain)
+}
+
+/// The folder of pulled models: as given, else as the environment says.
+pub(crate) fn store_folder(given: Option<&str>, env: &Env) -> Result<PathBuf> {
+    let given = given.map(PathBuf::from);
+    given.or_else(|| env.models.clone()).context(NO_STORE)
 }

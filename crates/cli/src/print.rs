@@ -2,17 +2,18 @@
 
 use std::io::{self, ErrorKind, Write as _, stdout};
 
-use anyhow::Context as _;
-
 use crate::failure::Failure;
 
 /// Writes text that has its own line ends.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    unless_gone(written)
-        .context("cannot write to standard output")
-        .map_err(Failure::Broken)
+    unless_gone(written).map_err(|error| Failure::Broken(cannot_write(error)))
+}
+
+/// What to say when standard output takes nothing.
+pub(crate) fn cannot_write(error: io::Error) -> anyhow::Error {
+    anyhow::Error::new(error).context("cannot write to standard output")
 }
 
 /// A reader that went away, as `head` does, has what it wanted.

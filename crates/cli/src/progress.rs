@@ -155,6 +155,16 @@ pub(crate) fn size(bytes: u64) -> String {
     )
 }
 
+/// A number for people: `134.5 M`.
+pub(crate) fn count(number: usize) -> String {
+    let units = [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")];
+    let unit = units.iter().find(|(unit, _)| number as f64 >= *unit);
+    unit.map_or_else(
+        || number.to_string(),
+        |(unit, name)| format!("{:.1} {name}", number as f64 / unit),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

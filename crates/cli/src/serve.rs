@@ -1,5 +1,6 @@
 //! `peregrine serve`: a model behind HTTP.
 
+use std::io::{IsTerminal as _, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,6 +26,7 @@ use crate::opened::Opened;
 use crate::parsers::Parsers;
 use crate::print::print;
 use crate::start::{Started, load_format, plan_on, quantization, start};
+use crate::summary::{Reach, screen, tell};
 
 pub(crate) const COMMAND: ServerCommand = ServerCommand {
     program: "peregrine serve",
@@ -55,10 +57,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     };
     logging::start(levels).map_err(Failure::Config)?;
     for note in &args.notes {
-        tracing::warn!("{note}");
-    }
-    for notice in args.notices.iter().chain(&env.notices) {
-        tracing::warn!("{notice}");
+        tracing::info!("{note}");
     }
     let parsers = Parsers::of(parsed);
     let local = obtain(Wanted::from(parsed, word(parsed)), env).map_err(Failure::Config)?;
@@ -66,14 +65,29 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
         return print(&resolved(args, &local, env).map_err(Failure::Config)?);
     }
     let front = Front::of(parsed, env).map_err(Failure::Config)?;
-    tracing::info!("server_args=ServerArgs{}", echo(args, &local));
+    // SGLang's tools read this line from files and pipes; a person at a terminal reads the block below
+    if stderr().is_terminal() {
+        tracing::debug!("server_args=ServerArgs{}", echo(args, &local));
+    } else {
+        tracing::info!("server_args=ServerArgs{}", echo(args, &local));
+    }
     if let Err(error) = bench::open_files::make_room() {
         tracing::warn!("there is room for fewer open files than wanted: {error}");
     }
     let started = start(args, &local, env).map_err(Failure::Config)?;
     let mut config = server_config(args, env, &local, &started, front);
     let notices = args.notices.iter().chain(&env.notices);
-    let idle = without_effect(notices.chain(&started.launch.notices));
+    let notices = notices.chain(&started.launch.notices);
+    let idle = without_effect(notices.clone());
+    let reach = Reach {
+        host: &config.host,
+        port: config.port,
+        key: config.api_key.is_some(),
+    };
+    for line in screen(&config.served_model_name, &started, &reach) {
+        tracing::info!("{line}");
+    }
+    tell(notices);
     config
         .server_args
         .insert("accepted_without_effect".into(), idle.into());
@@ -129,6 +143,8 @@ fn resolved(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow::Result<
     let inventory = opened.inventory(device.as_ref());
     let launch = plan_on(&args.parsed, &opened, &inventory, device.info())?;
     launch.warn();
+    let notices = args.notices.iter().chain(&env.notices);
+    tell(notices.chain(&launch.notices));
     Ok(table(&launch.values))
 }
 

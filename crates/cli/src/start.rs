@@ -38,6 +38,8 @@ pub(crate) struct Started {
     pub(crate) spec: ModelSpec,
     /// The settings.
     pub(crate) launch: Launch,
+    /// What it runs on.
+    pub(crate) device: DeviceInfo,
     /// What its memory went to.
     pub(crate) memory: MemoryPlan,
     /// Bytes that captured steps took.
@@ -110,7 +112,7 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
         }
         other => anyhow::Error::new(other).context("cannot take the memory"),
     })?;
-    let memory = rank.memory().clone();
+    let (memory, device) = (rank.memory().clone(), rank.device().info().clone());
     launch.engine.floor = floor(rank.device(), &spec, &memory, &launch.executor);
     let before = memory_left(&rank)?;
     report_memory(&launch, &memory, before);
@@ -125,6 +127,7 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
         language,
         spec,
         launch,
+        device,
         memory,
         graphs: before.saturating_sub(after),
         times: StartTimes {

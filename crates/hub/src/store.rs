@@ -1,7 +1,7 @@
 //! Where models live: one folder per model under a root, whole or not at all.
 
 use std::fs::{self, File, TryLockError};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,17 @@ pub struct LocalModel {
     /// A name for people and for `/v1/models`.
     pub name: String,
     /// A folder with config and safetensors, or one GGUF file.
+    pub path: PathBuf,
+}
+
+/// A model of the store, as lists show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredModel {
+    /// By which it is asked for.
+    pub name: String,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// What would be opened.
     pub path: PathBuf,
 }
 
@@ -57,11 +68,35 @@ impl Store {
         &self.root
     }
 
+    /// Every model that is here whole, by name; none where there is no folder yet.
+    pub fn models(&self) -> Result<Vec<StoredModel>, HubError> {
+        let entries = match fs::read_dir(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.map_err(HubError::io("read", &self.root))?,
+        };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let entries = names.filter(|name| !name.starts_with('.'));
+        let mut models: Vec<StoredModel> = entries
+            .filter_map(|entry| {
+                let manifest = self.manifest(&entry)?;
+                let LocalModel { name, path } = self.find(&entry)?;
+                let bytes = manifest.files.iter().map(|file| file.bytes).sum();
+                Some(StoredModel { name, bytes, path })
+            })
+            .collect();
+        models.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(models)
+    }
+
+    fn manifest(&self, entry: &str) -> Option<Manifest> {
+        let manifest = fs::read(self.root.join(entry).join(MANIFEST)).ok()?;
+        serde_json::from_slice(&manifest).ok()
+    }
+
     /// The model of an entry when it is here with all its files at their right sizes.
     pub(crate) fn find(&self, entry: &str) -> Option<LocalModel> {
         let folder = self.root.join(entry);
-        let manifest = fs::read(folder.join(MANIFEST)).ok()?;
-        let manifest: Manifest = serde_json::from_slice(&manifest).ok()?;
+        let manifest = self.manifest(entry)?;
         let whole = manifest.files.iter().all(|file| {
             let size = fs::metadata(folder.join(&file.name)).map(|facts| facts.len());
             file.name.split('/').all(is_name) && size.is_ok_and(|size| size == file.bytes)
@@ -233,6 +268,23 @@ mod tests {
         assert_eq!(store.find("m"), Some(first));
         let second = publish(&store, b"two!");
         assert_eq!(fs::read(second.path).unwrap(), b"two!");
+    }
+
+    #[test]
+    fn the_models_of_a_store_are_those_that_are_whole() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::at(root.path().join("models"));
+        assert_eq!(store.models().unwrap(), []);
+        let model = publish(&store, b"whole");
+        fs::create_dir(store.root().join("other")).unwrap();
+        let expected = StoredModel {
+            name: model.name,
+            bytes: 5,
+            path: model.path.clone(),
+        };
+        assert_eq!(store.models().unwrap(), [expected]);
+        fs::write(&model.path, b"cut").unwrap();
+        assert_eq!(store.models().unwrap(), []);
     }
 
     #[test]

@@ -107,9 +107,14 @@ fn a_pasted_python_line_serves_and_says_what_has_no_effect() {
     assert_eq!(code, Some(0));
     for line in [
         "NOTE: --enable-deepep-moe is deprecated. Please set `--moe-a2a-backend` to 'deepep' instead.",
-        "--trust-remote-code accepted, no effect: code that comes with a model is never run",
-        "--schedule-policy accepted, no effect: the policy random is not in this version, fcfs is used",
-        "PYTORCH_ALLOC_CONF accepted, no effect: there is no Torch allocator",
+        "WARNING: 3 settings have no effect here: --trust-remote-code, PYTORCH_ALLOC_CONF, \
+         --schedule-policy (why: ",
+        "server_args=ServerArgs(",
+        "peregrine ",
+        "  model    Qwen3ForCausalLM, ",
+        "  device   ",
+        "  memory   weights ",
+        "an API key is needed",
         "Load weight begin. avail mem=",
         "Load weight end. type=Qwen3ForCausalLM, dtype=Q8_0, avail mem=",
         "KV Cache is allocated. #tokens: ",

@@ -170,9 +170,7 @@ impl Server {
 
     /// A stream that was granted.
     pub(crate) fn stream(&self, tokens: u32) -> Stream {
-        let mut answer = self.begin(tokens);
-        assert_eq!(status(&mut answer), 200);
-        Stream(answer.lines())
+        Asked(self.begin(tokens)).stream()
     }
 
     /// HTTP/1.0, so that the body is what comes until the connection closes.
@@ -290,6 +288,12 @@ fn status(answer: &mut BufReader<TcpStream>) -> u16 {
 pub(crate) struct Asked(BufReader<TcpStream>);
 
 impl Asked {
+    /// A stream that was granted.
+    pub(crate) fn stream(mut self) -> Stream {
+        assert_eq!(status(&mut self.0), 200);
+        Stream(self.0.lines())
+    }
+
     /// Its status and body.
     pub(crate) fn answer(mut self) -> (u16, Value) {
         let status = status(&mut self.0);

@@ -16,7 +16,6 @@ use crate::source::cache::Cache;
 use crate::source::cached;
 use crate::source::client::{Client, Fault};
 use crate::source::selection::{Selection, select};
-use crate::source::wheel::PINNED;
 use crate::store::{Draft, LocalModel};
 
 const ENDPOINT: &str = "https://huggingface.co";
@@ -259,10 +258,6 @@ impl<'a> Remote<'a> {
         let id = self.id.repository.clone();
         match fault {
             Fault::Status(404) => HubError::NotFound {
-                nearest: PINNED
-                    .iter()
-                    .find(|pin| alike(pin.name, &id))
-                    .map(|pin| pin.name),
                 revision: self.id.revision.clone(),
                 id,
             },
@@ -285,16 +280,6 @@ impl<'a> Remote<'a> {
             reason,
         }
     }
-}
-
-/// Whether a lone name was probably meant for a pinned one.
-fn alike(pinned: &str, id: &str) -> bool {
-    let squeeze = |text: &str| text.to_lowercase().replace(['-', '_', '.'], "");
-    let (pinned, id) = (
-        squeeze(pinned),
-        squeeze(id.rsplit('/').next().unwrap_or(id)),
-    );
-    !id.is_empty() && (pinned.contains(&id) || id.contains(&pinned))
 }
 
 fn length(path: &Path) -> Option<u64> {
