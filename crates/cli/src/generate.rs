@@ -74,7 +74,7 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
         filter,
     })
     .map_err(Failure::Config)?;
-    let text = text(&args.parsed).map_err(Failure::Config)?;
+    let text = text(&args.parsed, io::stdin()).map_err(Failure::Config)?;
     let local = obtain(Wanted::from(&args.parsed, None), env).map_err(Failure::Config)?;
     let started = start::start(args, &local, env).map_err(Failure::Config)?;
     tell(args.notices.iter().chain(&started.launch.notices));
@@ -106,12 +106,12 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
 }
 
 /// What was written, or what comes on standard input, without the end of its last line.
-fn text(parsed: &Parsed) -> anyhow::Result<String> {
+fn text(parsed: &Parsed, input: impl io::Read) -> anyhow::Result<String> {
     let word = parsed.words().first().expect("the table requires a text");
     if word != "-" {
         return Ok(word.clone());
     }
-    let text = io::read_to_string(io::stdin()).context("cannot read standard input")?;
+    let text = io::read_to_string(input).context("cannot read standard input")?;
     Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
 }
 
@@ -219,4 +219,45 @@ fn report(tokens: usize, wait: f64, seconds: f64) {
     let rate = tokens.saturating_sub(1) as f64 / seconds.max(1e-9);
     let line = format!("[{tokens} tokens, first after {wait:.2} s, then {rate:.1} a second]");
     let _ = writeln!(stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dash_takes_the_text_from_standard_input_without_its_last_line_end() {
+        for (word, input, expected) in [
+            ("-", "one\ntwo\n", "one\ntwo"),
+            ("-", "one", "one"),
+            ("-", "", ""),
+            ("-x", "never read", "-x"),
+            ("hello", "never read", "hello"),
+        ] {
+            let words = ["--".to_owned(), word.to_owned()];
+            let args = COMMAND.parse(&words).unwrap();
+            let found = text(&args.parsed, input.as_bytes()).unwrap();
+            assert_eq!(found, expected, "{word}");
+        }
+        assert!(
+            text(
+                &COMMAND.parse(&["-".to_owned()]).unwrap().parsed,
+                &b"\xff"[..]
+            )
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn help_says_that_the_text_is_a_message_unless_it_is_raw() {
+        let help = COMMAND.help(false);
+        for part in [
+            "Answers one message",
+            "or continues a text with --raw",
+            "- reads it from standard input",
+        ] {
+            let words: Vec<&str> = help.split_whitespace().collect();
+            assert!(words.join(" ").contains(part), "{part}: {help}");
+        }
+    }
 }

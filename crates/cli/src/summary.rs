@@ -66,15 +66,15 @@ pub(crate) fn screen(name: &str, started: &Started, reach: &Reach<'_>) -> Vec<St
             started.launch.engine.context_length
         ),
         format!(
-            "  device   {} ({}), {} {}",
+            "  device   {} ({}), {}: {}",
             device.name,
             device.kind,
-            device.units,
             if device.kind == "cpu" {
                 "threads"
             } else {
                 "multiprocessors"
-            }
+            },
+            device.units
         ),
         format!("  memory   {memory}"),
         format!("  address  {}", reach.line()),

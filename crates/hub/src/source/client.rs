@@ -10,7 +10,7 @@ use ureq::{Agent, Body, ResponseExt as _};
 const MOST_REDIRECTS: usize = 8;
 const CONNECT: Duration = Duration::from_secs(30);
 /// Silence after which a transfer counts as broken.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 /// A description of a repository with very many files takes a few megabytes.
 const MOST_TEXT: u64 = 64 << 20;
 

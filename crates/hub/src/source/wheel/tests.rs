@@ -238,13 +238,11 @@ fn a_source_distribution_is_never_built() {
         ("PIP_NO_INDEX", "1"),
         ("PIP_FIND_LINKS", links.to_str().unwrap()),
     ];
-    let python = std::env::split_paths(&std::env::var_os("PATH").unwrap())
-        .map(|folder| folder.join("python3"))
-        .find(|path| path.exists())
-        .unwrap();
-    let error = machine
-        .fetch_among(python.to_str().unwrap(), &variables)
-        .unwrap_err();
+    let found = Command::new("sh")
+        .args(["-c", "command -v python3"])
+        .output();
+    let python = String::from_utf8(found.unwrap().stdout).unwrap();
+    let error = machine.fetch_among(python.trim(), &variables).unwrap_err();
     assert!(!ran.exists(), "its code ran");
     assert!(
         error.to_string().contains("No matching distribution"),
