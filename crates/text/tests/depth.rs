@@ -134,7 +134,7 @@ fn templates_nested_deep_are_refused_or_compiled() {
 #[test]
 fn tool_calls_nested_deep_are_text_or_calls() {
     on_a_small_stack(|| {
-        for name in ToolFormat::names() {
+        for name in ToolFormat::NAMES {
             let format: ToolFormat = name.parse().unwrap();
             for (open, close) in [
                 ("[", "]"),
