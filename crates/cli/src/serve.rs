@@ -82,7 +82,8 @@ pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
     let reach = Reach {
         host: &config.host,
         port: config.port,
-        key: config.api_key.is_some(),
+        key: config.keys.api.is_some(),
+        tls: config.tls.is_some(),
     };
     for line in screen(&config.served_model_name, &started, &reach) {
         tracing::info!("{line}");

@@ -38,6 +38,8 @@ pub(crate) struct Reach<'a> {
     pub(crate) port: u16,
     /// Whether clients need a key.
     pub(crate) key: bool,
+    /// Whether connections are encrypted.
+    pub(crate) tls: bool,
 }
 
 /// What runs, on what, with how much memory, and where it is reached.
@@ -93,9 +95,13 @@ impl Reach<'_> {
         } else {
             "no API key"
         };
+        let scheme = if self.tls { "https" } else { "http" };
         match self.port {
-            0 => format!("{host}, a free port, {key}"),
-            port => format!("http://{host}:{port} (OpenAI: http://{host}:{port}/v1), {key}"),
+            0 => format!("{scheme}://{host}, a free port, {key}"),
+            port => {
+                let address = format!("{scheme}://{host}:{port}");
+                format!("{address} (OpenAI: {address}/v1), {key}")
+            }
         }
     }
 }
@@ -121,15 +127,24 @@ mod tests {
 
     #[test]
     fn an_address_can_be_copied() {
-        let line = |host, port, key| Reach { host, port, key }.line();
+        let line = |host, port, key| {
+            let tls = key;
+            Reach {
+                host,
+                port,
+                key,
+                tls,
+            }
+            .line()
+        };
         assert_eq!(
             line("127.0.0.1", 30000, false),
             "http://127.0.0.1:30000 (OpenAI: http://127.0.0.1:30000/v1), no API key"
         );
         assert_eq!(
             line("::1", 8000, true),
-            "http://[::1]:8000 (OpenAI: http://[::1]:8000/v1), an API key is needed"
+            "https://[::1]:8000 (OpenAI: https://[::1]:8000/v1), an API key is needed"
         );
-        assert_eq!(line("::", 0, false), "[::], a free port, no API key");
+        assert_eq!(line("::", 0, false), "http://[::], a free port, no API key");
     }
 }
