@@ -90,9 +90,9 @@ impl StepLog {
                 retract.ratio_before,
                 retract.ratio_after,
             ),
-            Event::Preempt(preempt) => tracing::info!(
+            Event::Outrank(outrank) => tracing::info!(
                 "Requests gave way to a more important one. #preempted_reqs: {}",
-                preempt.sequences,
+                outrank.sequences,
             ),
         }
     }

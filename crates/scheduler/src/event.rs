@@ -10,7 +10,7 @@ pub enum Event {
     /// Sequences went back to the queue because KV memory was short.
     Retract(RetractEvent),
     /// Sequences went back to the queue for a more important one.
-    Preempt(PreemptEvent),
+    Outrank(OutrankEvent),
 }
 
 /// A step's prompt tokens.
@@ -58,7 +58,7 @@ pub struct RetractEvent {
 
 /// Sequences that gave way.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PreemptEvent {
+pub struct OutrankEvent {
     /// How many.
     pub sequences: u32,
 }

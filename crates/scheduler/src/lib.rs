@@ -11,8 +11,8 @@ mod config;
 mod event;
 mod integrity;
 mod new_sequence;
+mod outrank;
 mod plan;
-mod preempt;
 mod progress;
 mod queue;
 mod retract;
@@ -24,7 +24,7 @@ mod stats;
 mod step;
 
 pub use config::{Mix, Order, PriorityRules, Reuse, SchedulerConfig, UnknownOrder};
-pub use event::{DecodeEvent, Event, PreemptEvent, PrefillEvent, RetractEvent};
+pub use event::{DecodeEvent, Event, OutrankEvent, PrefillEvent, RetractEvent};
 pub use integrity::IntegrityError;
 pub use kv::{Namespace, Page, PageSize, Token};
 pub use new_sequence::{Constraint, NewSequence, Rejected, SequenceId};

@@ -40,7 +40,7 @@ impl Scheduler {
         let running = self.rows.len();
         let retracted = self.make_room();
         if !retracted {
-            self.preempt();
+            self.outrank();
         }
         let mut draft = Draft::default();
         match self.config.mix {

@@ -31,10 +31,10 @@ fn with_priority(number: Token, priority: Option<i32>) -> NewSequence {
     }
 }
 
-fn preempted(served: &mut Served) -> u32 {
+fn outranked(served: &mut Served) -> u32 {
     let events = served.scheduler.take_events();
     let count = events.iter().map(|event| match event {
-        Event::Preempt(preempt) => preempt.sequences,
+        Event::Outrank(outrank) => outrank.sequences,
         _ => 0,
     });
     count.sum()
@@ -105,7 +105,7 @@ fn a_running_sequence_gives_way_only_beyond_the_threshold() {
         };
         let case = format!("{low_first} {threshold:?} {running:?} {newcomer:?}");
         assert_eq!(finished(&progress), order, "{case}");
-        assert_eq!(preempted(&mut served), expected, "{case}");
+        assert_eq!(outranked(&mut served), expected, "{case}");
         let last = progress
             .iter()
             .rfind(|progress| progress.sequence == first)
@@ -127,7 +127,7 @@ fn no_more_sequences_give_way_than_it_takes() {
     rows.step();
     let wanted = rows.admit(with_priority(4, Some(9)));
     let (_, progress) = rows.drain();
-    assert_eq!(preempted(&mut rows), 1);
+    assert_eq!(outranked(&mut rows), 1);
     assert_eq!(finished(&progress), [ids[0], ids[1], wanted, ids[2]]);
 
     // pages are short: three rows of 60 tokens run, a fourth finds no room in 190 pages
@@ -137,7 +137,7 @@ fn no_more_sequences_give_way_than_it_takes() {
     pages.step();
     let wanted = pages.admit(with_priority(4, Some(9)));
     let (_, progress) = pages.drain();
-    assert_eq!(preempted(&mut pages), 1);
+    assert_eq!(outranked(&mut pages), 1);
     assert_eq!(finished(&progress), [ids[2], ids[1], wanted, ids[0]]);
 }
 
@@ -155,7 +155,7 @@ fn nobody_gives_way_when_that_would_not_be_enough() {
     served.step();
     let wanted = served.admit(with_priority(3, Some(8)));
     let (_, progress) = served.drain();
-    assert_eq!(preempted(&mut served), 0);
+    assert_eq!(outranked(&mut served), 0);
     assert_eq!(finished(&progress), [small, large, wanted]);
 }
 

@@ -1,13 +1,12 @@
 //! Resolution by table.
 
 mod formats;
+mod priorities;
 
 use std::time::Duration;
 
-use engine::Priorities;
 use models::{ModelSpec, Quantisation, spec_from_config};
 use ops::DeviceInfo;
-use scheduler::PriorityRules;
 use tensor::DType;
 
 use super::*;
@@ -176,51 +175,6 @@ fn given_values_are_taken_and_named_so() {
     for (line, name, expected) in cases {
         assert_eq!(value(&launch(line).unwrap(), name), expected, "{line}");
     }
-}
-
-#[test]
-fn priorities_follow_the_flags_of_sglang() {
-    let rules = PriorityRules {
-        low_values_first: false,
-        preemption_threshold: Some(10),
-        retract_least_important: false,
-    };
-    let cases = [
-        ("", rules),
-        (
-            "--schedule-low-priority-values-first --priority-scheduling-preemption-threshold 3",
-            PriorityRules {
-                low_values_first: true,
-                preemption_threshold: Some(3),
-                ..rules
-            },
-        ),
-        (
-            "--disable-priority-preemption --retraction-policy priority",
-            PriorityRules {
-                preemption_threshold: None,
-                retract_least_important: true,
-                ..rules
-            },
-        ),
-    ];
-    for (line, expected) in cases {
-        let launch = launch(&format!("--enable-priority-scheduling {line}")).unwrap();
-        let found = launch.engine.scheduler.order.priorities();
-        assert_eq!(found, Some(expected), "{line}");
-        assert!(launch.notices.is_empty(), "{:?}", launch.notices);
-    }
-    let launch = launch("--default-priority-value -4 --abort-on-priority-when-disabled").unwrap();
-    let expected = Priorities {
-        default: Some(-4),
-        refuse: true,
-    };
-    assert_eq!(launch.engine.priorities, expected);
-    assert!(
-        launch.notices[0]
-            .reason
-            .contains("--enable-priority-scheduling alone")
-    );
 }
 
 #[test]

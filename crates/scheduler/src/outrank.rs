@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::{
-    Event, PreemptEvent, Row, Scheduler,
+    Event, OutrankEvent, Row, Scheduler,
     budget::first_reserve,
     running::{Phase, Running},
     sequence::Sequence,
@@ -12,7 +12,7 @@ use crate::{
 impl Scheduler {
     /// Retracts as few less important sequences as it takes for the first waiting one to run, if those are enough.
     /// Called before a step is put together, so that none of them is in it.
-    pub(crate) fn preempt(&mut self) {
+    pub(crate) fn outrank(&mut self) {
         let rules = self.config.order.priorities();
         let Some(threshold) = rules.and_then(|rules| rules.preemption_threshold) else {
             return;
@@ -38,7 +38,7 @@ impl Scheduler {
             self.retract(row);
         }
         self.counters.retracted += u64::from(sequences);
-        self.events.push(Event::Preempt(PreemptEvent { sequences }));
+        self.events.push(Event::Outrank(OutrankEvent { sequences }));
     }
 
     /// The least important rows, the youngest among equals, without which `wanted` fits; none when it fits not even
