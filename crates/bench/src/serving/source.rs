@@ -18,7 +18,7 @@ const IDS_INSTEAD: &str = "note: --dataset-name random without --dataset-path se
 impl Options {
     /// Says before anything is asked of a server that the dataset lacks its file. Random prompts
     /// need none: what is to be said of them.
-    pub(super) fn settle_dataset(&mut self) -> Result<Option<&'static str>, ServingError> {
+    pub fn settle_dataset(&mut self) -> Result<Option<&'static str>, ServingError> {
         let sglang = self.imitated == Imitated::Sglang;
         if sglang && self.dataset_path().is_none() && self.dataset_name() == "random" {
             let ids = Value::Text("random-ids".to_owned());

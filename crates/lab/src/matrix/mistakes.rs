@@ -78,8 +78,11 @@ fn load(load: &LoadPlan) -> Option<String> {
     let outputs = Outputs::within(Path::new("."));
     let words = driver::words(&load.driver, &places(None), &outputs);
     // after the program and its two words
-    let options = Options::parse(&words[3..]).and_then(|options| options.source().map(drop));
-    match options {
+    let read = |mut options: Options| {
+        options.settle_dataset()?;
+        options.source().map(drop)
+    };
+    match Options::parse(&words[3..]).and_then(read) {
         Ok(()) => None,
         Err(ServingError::Flags(FlagError::HelpAsked)) => Some("--help runs no load".to_owned()),
         Err(error) => Some(error.to_string()),
@@ -130,6 +133,10 @@ mod tests {
             ("--num-prompts many", "invalid int value"),
             ("--pace gamma", "need each other"),
             ("--help", "--help runs no load"),
+            (
+                "--dataset-name sharegpt",
+                "--dataset-name random-ids, which needs none",
+            ),
         ] {
             let found = told(OURS, &format!("bench = \"{bench}\""));
             assert!(found[0].contains(expected), "{found:?}");
