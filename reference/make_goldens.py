@@ -67,6 +67,14 @@ def qwen3(**changes) -> dict:
     return qwen2(model_type="qwen3", head_dim=16) | changes
 
 
+def gemma3(**changes) -> dict:
+    rope = {"full_attention": {"rope_type": "linear", "rope_theta": 1000000.0, "factor": 8.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}
+    return qwen3(model_type="gemma3_text", hidden_size=64, intermediate_size=32, num_hidden_layers=7, head_dim=8,
+                 num_key_value_heads=2, query_pre_attn_scalar=24, sliding_window=8, rope_parameters=rope,
+                 pad_token_id=0) | changes
+
+
 LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0,
                "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
 
@@ -88,6 +96,11 @@ CASES = [
     Case("qwen3-tied", qwen3(num_key_value_heads=2, tie_word_embeddings=True)),
     Case("qwen3-gqa8", qwen3(num_attention_heads=8, num_key_value_heads=1, hidden_size=48, vocab_size=257),
          torch.float16, old_config=True),
+    # hidden 64: the root that scales embeddings is the same in every type; tied, a model would repeat its last token
+    Case("gemma3", gemma3(), prompt=40),
+    Case("gemma3-old-config", gemma3(num_key_value_heads=1, head_dim=12, num_hidden_layers=6, hidden_size=32), torch.float32,
+         old_config=True, prompt=40),
+    Case("gguf-gemma3-q8_0", gemma3(query_pre_attn_scalar=16, head_dim=16), prompt=40, gguf={"": "Q8_0"}),
     Case("gguf-llama-q4_1", llama(hidden_size=64, intermediate_size=96, num_key_value_heads=2,
                                   tie_word_embeddings=True),
          gguf={"token_embd": "Q8_0", "": "Q4_1"}),
@@ -121,7 +134,8 @@ def random_model(config: dict, seed: int):
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "norm" in name:
-                weight.normal_(1.0, 0.1)
+                # gemma adds one to what is stored
+                weight.normal_(0.0 if config["model_type"].startswith("gemma") else 1.0, 0.1)
             else:
                 weight.normal_(0.0, 1.3 / config["hidden_size"] ** 0.5)
     return model
@@ -148,6 +162,10 @@ def decode(model, prompt: list[int]) -> dict[str, torch.Tensor]:
 def old_config(config: dict) -> dict:
     """The rope settings where they were before version 5 of the library, and the old name of the dtype."""
     rope = dict(config.pop("rope_parameters"))
+    if "sliding_attention" in rope:
+        config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        del config["layer_types"]
+        rope = dict(rope["full_attention"])
     config["rope_theta"] = rope.pop("rope_theta")
     config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
     config["torch_dtype"] = config.pop("dtype", "float32")

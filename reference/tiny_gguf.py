@@ -22,15 +22,22 @@ TENSORS = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
+# what some architectures call otherwise
+GEMMA3 = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
 # formats the gguf package can read but not write, with the places and sizes of their scales for random blocks
 RANDOM_BLOCKS = {"Q4_K": {0: 5e-4, 2: 4e-3}, "Q5_K": {0: 2.5e-4, 2: 4e-3}, "Q6_K": {208: 6e-5}}
 
 
-def gguf_name(name: str) -> str:
+def gguf_name(name: str, architecture: str) -> str:
     stem, kind = name.rsplit(".", 1)
     if stem.startswith("model.layers."):
         _, _, layer, inner = stem.split(".", 3)
-        return f"blk.{layer}.{TENSORS[inner]}.{kind}"
+        names = TENSORS | GEMMA3 if architecture == "gemma3" else TENSORS
+        return f"blk.{layer}.{names[inner]}.{kind}"
     return f"{TENSORS[stem]}.{kind}"
 
 
@@ -76,22 +83,24 @@ def rope_factors(model) -> np.ndarray:
 @torch.no_grad()
 def write_gguf(path: Path, model, formats: dict[str, str], seed: int) -> None:
     config = model.config
-    architecture = config.model_type
+    architecture = config.model_type.removesuffix("_text")
     random = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, architecture)
     add_metadata(writer, config)
-    if config.rope_parameters["rope_type"] == "llama3":
+    if config.rope_parameters.get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", rope_factors(model).astype(np.float32))
     permuted = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
     for name, weight in model.named_parameters():
-        values = weight.numpy().copy()
-        stored_name = gguf_name(name)
+        # gemma's converter adds what the model adds to its norms
+        added = 1.0 if architecture == "gemma3" and "norm" in name else 0.0
+        values = weight.numpy() + np.float32(added)
+        stored_name = gguf_name(name, architecture)
         heads = permuted.get(stored_name.rsplit(".", 2)[-2]) if architecture == "llama" else None
         kind = format_of(stored_name, values, formats)
         stored = encode(interleave(values, heads) if heads else values, kind, random)
         writer.add_tensor(stored_name, stored, raw_dtype=kind)
         read = gguf.quants.dequantize(stored, kind).reshape(values.shape)
-        weight.copy_(torch.from_numpy(separate(read, heads) if heads else read))
+        weight.copy_(torch.from_numpy((separate(read, heads) if heads else read) - np.float32(added)))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -110,7 +119,13 @@ def add_metadata(writer: gguf.GGUFWriter, config) -> None:
         writer.add_key_length(head)
         writer.add_value_length(head)
     writer.add_rope_dimension_count(head)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    rope = config.rope_parameters
+    if "full_attention" in rope:
+        rope = rope["full_attention"]
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope["factor"])
+    writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
     writer.add_tokenizer_model("gpt2")

@@ -118,7 +118,7 @@ fn describe(spec: &ModelSpec, inventory: &Inventory) -> String {
         spec.architecture,
         spec.model_type,
         count(spec.parameters()),
-        spec.layers,
+        spec.layers.len(),
         spec.hidden,
         spec.feed_forward,
         spec.heads.query,

@@ -86,12 +86,8 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
         end_tokens: end_tokens(&opened.spec, language.as_ref()),
         ..opened.spec
     };
-    let activation = device.info().activation;
-    let measured = |config: &ExecutorConfig| {
-        // a shape that does not fit is reported by the rank itself, with its name
-        measure_scratch(model.as_ref(), config, activation)
-            .unwrap_or_else(|_| estimate_scratch(&spec, config))
-    };
+    let measured =
+        |config: &ExecutorConfig| measure_scratch(model.program(), config, device.as_ref());
     let mut launch = resolve(
         &args.parsed,
         &Circumstances {
@@ -140,7 +136,7 @@ pub(crate) fn start(args: &ServerArgs, local: &LocalModel, env: &Env) -> anyhow:
 /// A model on its device, and its text side.
 struct Loaded {
     device: Box<dyn Device>,
-    model: Box<dyn Model>,
+    model: Model,
     language: Option<Language>,
     seed: u64,
     /// How long the weights took.
@@ -185,7 +181,7 @@ fn load_weights(
     path: &Path,
     device: &dyn Device,
     plan: &Launch,
-) -> anyhow::Result<(Box<dyn Model>, Duration)> {
+) -> anyhow::Result<(Model, Duration)> {
     let began = Instant::now();
     let free = device.info().memory_free;
     tracing::info!("Load weight begin. avail mem={:.2} GB", gib(free));

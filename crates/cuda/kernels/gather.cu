@@ -79,3 +79,18 @@ extern "C" __global__ void __launch_bounds__(256) gather_rows(const __grid_const
         for (uint32_t i = threadIdx.x; i < p.width; i += blockDim.x) to[i] = from[i];
     }
 }
+
+struct ScaleParams {
+    bf16* rows;
+    uint32_t stride;
+    uint32_t width;
+    float factor;
+};
+
+// rows *= factor, in place: embeddings of models that scale them.
+extern "C" __global__ void scale_rows(const __grid_constant__ ScaleParams p) {
+    launch_and_wait_on_dependent_grids();
+    bf16* row = p.rows + static_cast<size_t>(blockIdx.x) * p.stride;
+    for (uint32_t column = threadIdx.x; column < p.width; column += blockDim.x)
+        row[column] = __float2bfloat16(p.factor * __bfloat162float(row[column]));
+}

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cudarc::driver::sys;
-use ops::op::{CopyPages, CountTokens, ResolveTokens, UpdatePages};
 use ops::{
-    AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, Form, GatedActivation,
-    GatedLinear, GatherRows, Graph, HostValues, HostWeight, InventedWeight, Kernels, LateLinear,
-    Linear, LinearAddNorm, LinearLargest, LogProbs, NoTracer, NormState, OpError, PackedLinear,
-    Penalise, Readback, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, Sizes, Staging, StoreKv,
-    Tracer, Weight, WeightFormat, WeightStream,
+    AddRmsNorm, Attend, CopyPages, CountTokens, Device, DeviceError, DeviceInfo, EditLogits, Embed,
+    GatedActivation, GatherRows, Graph, HostValues, HostWeight, InventedWeight, Kernels, Linear,
+    LogProbs, Lowered, NoTracer, OpError, Penalise, Program, Readback, ResolveTokens, RmsNorm,
+    Rope, RopeStoreKv, Sample, Sizes, Staging, Step, StepClass, StoreKv, Tracer, UpdatePages,
+    Weight, WeightFormat, WeightStream, Weights,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
@@ -30,7 +29,7 @@ use crate::options::{CudaOptions, KvPrecision};
 use crate::transfer::{self, Courier, CudaReadback, CudaStaging};
 use crate::upload::CudaWeightStream;
 use crate::watch::Watch;
-use crate::{graph, linear, memory};
+use crate::{graph, linear, lower, memory};
 
 /// The first GPU of this machine.
 pub struct CudaDevice {
@@ -255,6 +254,14 @@ impl Device for CudaDevice {
         self
     }
 
+    fn lower(&self, program: Arc<Program>, class: &StepClass) -> Lowered {
+        lower::lower(program, class, self.info.activation)
+    }
+
+    fn run(&self, list: &Lowered, weights: &Weights, step: &Step<'_>) -> Result<(), OpError> {
+        self.run_list(list, weights, step)
+    }
+
     fn allocate(&self, bytes: usize, what: &'static str) -> Result<Buffer, DeviceError> {
         memory::allocate(&self.context, bytes, what)
     }
@@ -417,10 +424,12 @@ impl Kernels for CudaDevice {
     fn embed(&self, op: Embed<'_>) -> Result<(), OpError> {
         op.check()?;
         if let Some(table) = op.table.layout::<Float8Weight>() {
-            return self.embed_float8(&op, table);
+            self.embed_float8(&op, table)?;
+            return self.launch_scale(&op.out, op.scale);
         }
         let table = self.weight(op.table)?.buffer.address() as u64;
-        self.launch_gather((table, op.table.cols()), op.ids, &op.out)
+        self.launch_gather((table, op.table.cols()), op.ids, &op.out)?;
+        self.launch_scale(&op.out, op.scale)
     }
 
     fn linear(&self, op: Linear<'_>) -> Result<(), OpError> {
@@ -439,31 +448,6 @@ impl Kernels for CudaDevice {
         Ok(self.gemms.run(&mut product, self.weight(weight)?)?)
     }
 
-    fn late_linear(&self, op: LateLinear<'_>) -> Result<(), OpError> {
-        op.check()?;
-        self.run_late_linear(op)
-    }
-
-    fn packed_linear(&self, op: PackedLinear<'_>) -> Result<(), OpError> {
-        op.check()?;
-        self.run_packed_linear(op)
-    }
-
-    fn gated_linear(&self, op: GatedLinear<'_>) -> Result<Form, OpError> {
-        op.check()?;
-        self.run_gated_linear(op)
-    }
-
-    fn linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
-        op.check()?;
-        self.run_linear_add_norm(op)
-    }
-
-    fn linear_largest(&self, op: LinearLargest<'_>) -> Result<(), OpError> {
-        op.check()?;
-        self.run_linear_largest(op)
-    }
-
     fn gather_rows(&self, op: GatherRows<'_>) -> Result<(), OpError> {
         op.check()?;
         self.launch_gather((op.x.address() as u64, op.x.stride()), op.indices, &op.out)
@@ -472,10 +456,6 @@ impl Kernels for CudaDevice {
     fn rope(&self, op: Rope<'_>) -> Result<(), OpError> {
         op.check()?;
         self.launch_rope(&op)
-    }
-
-    fn rope_attend(&self, op: RopeAttend<'_>) -> Result<(), OpError> {
-        self.launch_rope_attend(op)
     }
 
     fn store_kv(&self, op: StoreKv<'_>) -> Result<(), OpError> {

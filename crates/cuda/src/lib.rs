@@ -17,6 +17,7 @@ mod graph;
 mod launch;
 mod library;
 mod linear;
+mod lower;
 mod megakernel;
 mod memory;
 mod module;
@@ -30,6 +31,7 @@ mod watch;
 pub use card::{Capability, Generation, Release};
 pub use device::CudaDevice;
 pub use library::Absent;
+pub use lower::form as fused;
 pub use nccl::{GroupId, Nccl, NcclComm};
 pub use options::{CudaOptions, GemmChoice, KvPrecision};
 

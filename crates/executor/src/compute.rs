@@ -1,44 +1,11 @@
-use models::{Model, Step, WantedTokens};
-use ops::{Device, GatherRows, KvCache, OpError, RaggedBatch, ResolveTokens};
-use tensor::{DType, Scope, Scratch, View, ViewMut};
+use ops::program::{Arena, Input, InputViews, Output};
+use ops::{Device, KvCache, Lowered, OpError, RaggedBatch, Step, Weights};
+use tensor::{Buffer, DType, View, ViewMut};
 
 use crate::inputs::Packed;
+use crate::lists::StepShape;
 use crate::sampler::StagedSampling;
 use crate::tables::Tables;
-
-/// What the memory of a step depends on: equal shapes give equal addresses.
-#[derive(Clone, Copy)]
-pub(crate) struct StepShape {
-    pub(crate) tokens: usize,
-    /// Tokens that another one is sampled after.
-    pub(crate) sampled: usize,
-    /// Whether prompt tokens are scored, from hidden rows of whatever tokens.
-    pub(crate) scores: bool,
-}
-
-impl StepShape {
-    fn wants_all(self) -> bool {
-        self.scores || self.sampled == self.tokens
-    }
-
-    /// How many hidden rows are wanted.
-    fn wanted(self) -> usize {
-        if self.wants_all() {
-            self.tokens
-        } else {
-            self.sampled
-        }
-    }
-
-    /// Whose they are; those at `sampled` sample.
-    pub(crate) fn wanted_tokens(self, sampled: View<'_>) -> WantedTokens<'_> {
-        if self.wants_all() {
-            WantedTokens::All
-        } else {
-            WantedTokens::At(sampled)
-        }
-    }
-}
 
 /// Where the arrays that the model reads were staged; equal shapes give equal addresses.
 pub(crate) struct StagedTokens {
@@ -54,34 +21,30 @@ pub(crate) struct StagedTokens {
     pub(crate) max_query: usize,
 }
 
-/// The results of one step, in scratch memory.
+/// The results of one step, in the arena.
 pub(crate) struct StepMemory<'s> {
-    ids: ViewMut<'s>,
-    /// `[wanted tokens, hidden]`.
-    pub(crate) hidden: ViewMut<'s>,
-    /// Those that sample, `[sampled, hidden]`, where `hidden` has others too.
-    gathered: Option<ViewMut<'s>>,
+    /// `[tokens, hidden]`, where prompts are scored.
+    pub(crate) hidden: Option<ViewMut<'s>>,
     /// `[sampled, vocabulary]`.
-    pub(crate) logits: ViewMut<'s>,
+    pub(crate) logits: Option<ViewMut<'s>>,
     /// `[1, sampled]`: what was drawn.
     pub(crate) tokens: ViewMut<'s>,
 }
 
 impl<'s> StepMemory<'s> {
-    /// For equal shapes the addresses are the same every time.
-    pub(crate) fn take(
-        scope: &'s Scope<'_>,
-        model: &dyn Model,
+    /// Finds what a step of this list left. Tokens that are drawn from logits lie beside the arena.
+    pub(crate) fn of(
+        list: &Lowered,
+        arena: Arena<'s>,
         shape: StepShape,
-        dtype: DType,
+        drawn: &'s mut Buffer,
     ) -> Self {
-        let (spec, sampled) = (model.spec(), shape.sampled);
+        let rows = (shape.tokens, shape.sampled);
+        let left = list.output(Output::Tokens, arena, rows);
         Self {
-            ids: scope.matrix(1, shape.tokens, DType::U32),
-            hidden: scope.matrix(shape.wanted(), spec.hidden, dtype),
-            gathered: (shape.wanted() > sampled).then(|| scope.matrix(sampled, spec.hidden, dtype)),
-            logits: scope.matrix(sampled, spec.vocabulary, DType::F32),
-            tokens: scope.matrix(1, sampled, DType::U32),
+            hidden: list.output(Output::Hidden, arena, rows),
+            logits: list.output(Output::Logits, arena, rows),
+            tokens: left.unwrap_or_else(|| drawn.view_mut(0, 1, shape.sampled, DType::U32)),
         }
     }
 }
@@ -89,77 +52,43 @@ impl<'s> StepMemory<'s> {
 /// The part of a step that a graph can hold: from staged inputs to logits, or to tokens.
 pub(crate) struct Compute<'a> {
     pub(crate) device: &'a dyn Device,
-    pub(crate) model: &'a dyn Model,
-    pub(crate) scratch: &'a Scratch,
+    pub(crate) weights: &'a Weights,
+    pub(crate) list: &'a Lowered,
+    pub(crate) arena: Arena<'a>,
     pub(crate) caches: &'a [KvCache<'a>],
-    pub(crate) tables: &'a mut Tables,
+    pub(crate) tables: &'a Tables,
     pub(crate) inputs: View<'a>,
     pub(crate) staged: &'a StagedTokens,
-    /// How rows draw, where all of them take the largest logit: then nobody reads logits.
-    pub(crate) largest: Option<&'a StagedSampling>,
+    pub(crate) sampling: &'a StagedSampling,
     pub(crate) page_size: usize,
 }
 
 impl Compute<'_> {
-    pub(crate) fn run(&mut self, memory: &mut StepMemory<'_>) -> Result<(), OpError> {
-        let (kernels, staged, inputs) = (self.device.kernels(), self.staged, self.inputs);
-        let Tables {
-            last,
-            pages,
-            rows,
-            columns,
-            ..
-        } = &mut *self.tables;
-        kernels.resolve_tokens(ResolveTokens {
-            staged: staged.ids.view(inputs),
-            last: last.view(0, 1, *rows, DType::U32),
-            out: memory.ids.reborrow(),
-        })?;
+    pub(crate) fn run(&self) -> Result<(), OpError> {
+        let (staged, inputs, tables) = (self.staged, self.inputs, self.tables);
+        let (rows, columns) = (tables.rows, tables.columns);
+        let given = InputViews::default()
+            .with(Input::StagedTokens, staged.ids.view(inputs))
+            .with(Input::LastTokens, tables.last.view(0, 1, rows, DType::U32))
+            .with(Input::Positions, staged.positions.view(inputs))
+            .with(Input::Slots, staged.slots.view(inputs))
+            .with(Input::SampledPlaces, staged.indices.view(inputs));
         let step = Step {
-            kernels,
-            scratch: self.scratch,
-            dtype: memory.hidden.dtype(),
-            ids: memory.ids.view(),
-            positions: staged.positions.view(inputs),
-            slots: staged.slots.view(inputs),
-            batch: RaggedBatch {
+            arena: self.arena,
+            tokens: staged.shape.tokens,
+            sampled: staged.shape.sampled,
+            inputs: given,
+            batch: Some(RaggedBatch {
                 starts: staged.starts.view(inputs),
                 lengths: staged.lengths.view(inputs),
                 table_rows: staged.table_rows.view(inputs),
-                page_table: pages.view(0, *rows, *columns, DType::U32),
+                page_table: tables.pages.view(0, rows, columns, DType::U32),
                 page_size: self.page_size,
                 max_query: staged.max_query,
-            },
-            kv: self.caches,
-            wanted: staged.shape.wanted_tokens(staged.indices.view(inputs)),
+            }),
+            caches: self.caches,
+            drawing: Some(self.sampling.drawing(inputs)),
         };
-        let (shape, hidden) = (staged.shape, memory.hidden.reborrow());
-        if shape.sampled == 0 {
-            return self.model.forward(&step, hidden);
-        }
-        if let Some(sampling) = self.largest {
-            let last = last.view_mut(0, 1, *rows, DType::U32);
-            let draw = sampling.draw(inputs, memory.tokens.reborrow(), last);
-            let logits = memory.logits.reborrow();
-            return self.model.forward_to_tokens(&step, hidden, logits, draw);
-        }
-        if !shape.scores {
-            let logits = memory.logits.reborrow();
-            return self.model.forward_to_logits(&step, hidden, logits);
-        }
-        self.model.forward(&step, hidden)?;
-        let rows = match &mut memory.gathered {
-            Some(gathered) => {
-                kernels.gather_rows(GatherRows {
-                    x: memory.hidden.view(),
-                    indices: staged.indices.view(inputs),
-                    out: gathered.reborrow(),
-                })?;
-                gathered.view()
-            }
-            None => memory.hidden.view(),
-        };
-        let logits = memory.logits.reborrow();
-        self.model.head(kernels, self.scratch, rows, logits)
+        self.device.run(self.list, self.weights, &step)
     }
 }

@@ -1,19 +1,7 @@
 use std::collections::BTreeMap;
 
+use ops::program::Leaves;
 use ops::{DeviceError, Graph};
-
-/// What a captured step leaves behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Leaves {
-    /// Logits, from which rows draw in one way or another.
-    Logits,
-    /// Tokens: every row took its largest logit.
-    Tokens,
-}
-
-impl Leaves {
-    pub(crate) const ALL: [Self; 2] = [Self::Logits, Self::Tokens];
-}
 
 /// Captured decoding steps by their number of rows and what they leave.
 #[derive(Default)]

@@ -20,11 +20,11 @@ impl KvMemory {
         config: &ExecutorConfig,
     ) -> Result<Self, DeviceError> {
         let (slots, dtype) = (config.slots(), config.kv_dtype);
-        let bytes = 2 * spec.layers * slots * spec.heads.kv_width() * dtype.size();
+        let bytes = 2 * spec.layers.len() * slots * spec.heads.kv_width() * dtype.size();
         let buffer = device.allocate(bytes, "keys and values")?;
         Ok(Self {
             buffer,
-            layers: spec.layers,
+            layers: spec.layers.len(),
             slots,
             heads: spec.heads,
             dtype,

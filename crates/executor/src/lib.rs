@@ -10,6 +10,7 @@ mod error;
 mod graphs;
 mod inputs;
 mod kv_memory;
+mod lists;
 mod local;
 mod memory_plan;
 mod outcome;

@@ -1,9 +1,10 @@
-use models::{Model, Step};
-use ops::{DryRun, KvCache, OpError, RaggedBatch};
-use tensor::{Buffer, DType, Scratch};
+use std::sync::Arc;
+
+use ops::{Device, Program};
+use tensor::{DType, Scratch};
 
 use crate::ExecutorConfig;
-use crate::compute::{StepMemory, StepShape};
+use crate::lists::Lists;
 use crate::sampler::SCORED_AT_ONCE;
 use crate::scores::{MAX_SCORES, ScoreMemory, ScoreShape};
 
@@ -63,77 +64,26 @@ pub fn transfer_bytes(config: &ExecutorConfig) -> usize {
     TransferSizes::of(config).together(config.run_ahead)
 }
 
-/// Bytes of scratch that the largest step needs: the model's own forward, run dry.
+/// Bytes of scratch that the largest step needs: values of its program, and what is done with what it left.
 pub fn measure_scratch(
-    model: &dyn Model,
+    program: &Arc<Program>,
     config: &ExecutorConfig,
-    activation: DType,
-) -> Result<usize, OpError> {
-    let (tokens, rows) = (config.max_step_tokens, config.max_rows);
-    let scratch = Scratch::measuring();
-    // The largest step of each kind: all tokens sample or are scored, or some of them.
-    let (all, some) = (rows.min(tokens), rows.min(tokens.saturating_sub(1)));
-    for (sampled, scores) in [(all, true), (some, true), (some, false)] {
-        let shape = StepShape {
-            tokens,
-            sampled,
-            scores,
-        };
-        run_dry(model, config, activation, shape, &scratch)?;
-    }
-    Ok(scratch.peak())
+    device: &dyn Device,
+) -> usize {
+    let lists = Lists::new(program, device, config);
+    lists.bytes() + service_bytes(&lists, config)
 }
 
-fn run_dry(
-    model: &dyn Model,
-    config: &ExecutorConfig,
-    activation: DType,
-    shape: StepShape,
-    scratch: &Scratch,
-) -> Result<(), OpError> {
-    let (tokens, rows) = (shape.tokens, config.max_rows);
-    let nowhere = Buffer::nowhere(usize::MAX / 4);
-    let words = |rows: usize, cols: usize| nowhere.view(0, rows, cols, DType::U32);
-    let spec = model.spec();
-    let (mut keys, mut values) = (
-        Buffer::nowhere(usize::MAX / 4),
-        Buffer::nowhere(usize::MAX / 4),
-    );
-    let width = spec.heads.kv_width();
-    let cache = KvCache::new(
-        keys.view_mut(0, config.slots(), width, config.kv_dtype),
-        values.view_mut(0, config.slots(), width, config.kv_dtype),
-    );
-    let kv = vec![cache; spec.layers];
-    let step = Step {
-        kernels: &DryRun,
-        scratch,
-        dtype: activation,
-        ids: words(1, tokens),
-        positions: words(1, tokens),
-        slots: words(1, tokens),
-        batch: RaggedBatch {
-            starts: words(1, rows + 1),
-            lengths: words(1, rows),
-            table_rows: words(1, rows),
-            page_table: words(config.table_rows(), config.max_pages_per_row()),
-            page_size: config.page_size,
-            max_query: tokens,
-        },
-        kv: &kv,
-        wanted: shape.wanted_tokens(words(1, shape.sampled)),
-    };
+/// Bytes of scratch for what is done with what steps left: scoring a slice of a prompt, or the sampled rows, with as many
+/// scores as a client may ask.
+pub(crate) fn service_bytes(lists: &Lists, config: &ExecutorConfig) -> usize {
+    let scratch = Scratch::measuring();
     let scope = scratch.scope();
-    let mut memory = StepMemory::take(&scope, model, shape, activation);
-    model.forward(&step, memory.hidden.reborrow())?;
-    // Scoring a slice of a prompt, or the sampled rows, with as many scores as a client may ask.
-    let scored = rows.max(SCORED_AT_ONCE);
-    let inner = scope.scope();
-    let mut logits = inner.matrix(SCORED_AT_ONCE, spec.vocabulary, DType::F32);
-    let gathered = inner.matrix(SCORED_AT_ONCE, spec.hidden, activation);
-    model.head(&DryRun, scratch, gathered.view(), logits.reborrow())?;
-    ScoreMemory::take(&inner, ScoreShape::largest(scored));
-    Ok(())
+    let _head = scope.matrix(1, lists.head().layout.bytes(), DType::U8);
+    let _rows = scope.matrix(SCORED_AT_ONCE, lists.hidden(), lists.head().activation);
+    let scored = config.max_rows.max(SCORED_AT_ONCE);
+    ScoreMemory::take(&scope, ScoreShape::largest(scored));
+    scratch.peak()
 }
 
 #[cfg(test)]

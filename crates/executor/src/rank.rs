@@ -1,25 +1,34 @@
 use kv::Page;
-use ops::op::{CopyPages, CountTokens, UpdatePages};
-use ops::{Device, OpError, Readback};
+use models::Model;
+use ops::program::{Arena, Leaves};
+use ops::{CopyPages, CountTokens, Device, OpError, Readback, StepClass, UpdatePages};
 use scheduler::{PageCopy, PageSize, StepPlan};
-use tensor::{DType, Scratch, View};
+use tensor::{Buffer, DType, Scratch, View};
 
 use crate::channel::Channel;
-use crate::compute::{Compute, StagedTokens, StepMemory, StepShape};
-use crate::graphs::{Graphs, Leaves};
+use crate::compute::{Compute, StagedTokens, StepMemory};
+use crate::graphs::Graphs;
 use crate::inputs::StepInputs;
 use crate::kv_memory::KvMemory;
-use crate::memory_plan::TransferSizes;
+use crate::lists::{Lists, StepShape};
+use crate::memory_plan::{TransferSizes, service_bytes};
 use crate::outcome::{OutcomeShape, Pending};
 use crate::sampler::{Results, Sampler, StagedSampling};
 use crate::tables::Tables;
-use crate::{DeviceLost, ExecutorConfig, MemoryPlan, measure_scratch};
+use crate::{DeviceLost, ExecutorConfig, MemoryPlan};
 
 /// One device, the model's weights on it, and the memory that steps use.
 pub struct Rank {
     device: Box<dyn Device>,
-    model: Box<dyn models::Model>,
+    model: Model,
+    /// What steps run.
+    lists: Lists,
     page_size: PageSize,
+    /// Values of steps.
+    arena: Buffer,
+    /// Tokens that were drawn from logits.
+    drawn: Buffer,
+    /// For what is done with what steps leave.
     scratch: Scratch,
     kv: KvMemory,
     tables: Tables,
@@ -40,29 +49,25 @@ struct Staged {
     sampling: StagedSampling,
 }
 
-impl Staged {
-    /// How rows draw where the step leaves tokens.
-    fn largest(&self, leaves: Leaves) -> Option<&StagedSampling> {
-        (leaves == Leaves::Tokens).then_some(&self.sampling)
-    }
-}
-
 impl Rank {
     /// Takes all memory that steps will ever need.
     pub fn new(
         device: Box<dyn Device>,
-        model: Box<dyn models::Model>,
+        model: Model,
         config: &ExecutorConfig,
     ) -> Result<Self, OpError> {
-        let scratch_bytes = measure_scratch(model.as_ref(), config, device.info().activation)?;
-        let scratch = Scratch::new(device.allocate(scratch_bytes, "scratch")?);
+        let lists = Lists::new(model.program(), device.as_ref(), config);
+        let (arena_bytes, service_bytes) = (lists.bytes(), service_bytes(&lists, config));
+        let arena = device.allocate(arena_bytes, "values of a step")?;
+        let drawn = device.allocate(config.max_rows * DType::U32.size(), "drawn tokens")?;
+        let scratch = Scratch::new(device.allocate(service_bytes, "scratch")?);
         let kv = KvMemory::allocate(device.as_ref(), model.spec(), config)?;
         let tables = Tables::allocate(device.as_ref(), config, model.spec().vocabulary)?;
         let transfers = TransferSizes::of(config);
         let memory = MemoryPlan {
             weights: model.weight_bytes(),
             folded: model.folded_bytes(),
-            scratch: scratch_bytes,
+            scratch: arena_bytes + service_bytes,
             tables: tables.bytes(),
             kv: kv.bytes(),
             transfers: transfers.together(config.run_ahead),
@@ -76,7 +81,10 @@ impl Rank {
             readbacks: readbacks.collect::<Result<_, _>>()?,
             device,
             model,
+            lists,
             page_size,
+            arena,
+            drawn,
             scratch,
             kv,
             tables,
@@ -109,10 +117,12 @@ impl Rank {
             self.step.rest(rows);
             let staged = self.stage()?;
             for leaves in Leaves::ALL {
+                let class = Lists::captured(rows, leaves);
+                self.lists.lower(self.device.as_ref(), class);
                 // Once for real: whatever a library sets up at a first call must not be captured.
-                self.compute(&staged, leaves, None)?;
+                self.with_step(&staged, &class, |_, run| run())?;
                 let captured =
-                    self.with_step(&staged, leaves, |device, run| device.capture(run))?;
+                    self.with_step(&staged, &class, |device, run| device.capture(run))?;
                 let Some(graph) = captured else {
                     return Ok(false);
                 };
@@ -122,31 +132,28 @@ impl Rank {
         Ok(!buckets.is_empty())
     }
 
-    /// Hands over the device and a step on it, from staged inputs to what it leaves, kernel by kernel.
+    /// Hands over the device and a step on it, from staged inputs to what it leaves, launch by launch.
     fn with_step<R>(
         &mut self,
         staged: &Staged,
-        leaves: Leaves,
+        class: &StepClass,
         use_step: impl FnOnce(&dyn Device, &mut dyn FnMut() -> Result<(), OpError>) -> R,
     ) -> R {
         let caches = self.kv.caches();
-        let (device, scratch) = (self.device.as_ref(), &self.scratch);
-        let mut compute = Compute {
-            device,
-            model: self.model.as_ref(),
-            scratch,
+        let bytes = self.arena.bytes();
+        let compute = Compute {
+            device: self.device.as_ref(),
+            weights: self.model.weights(),
+            list: self.lists.of(class),
+            arena: Arena::new(self.arena.view_mut(0, 1, bytes, DType::U8)),
             caches: &caches,
-            tables: &mut self.tables,
+            tables: &self.tables,
             inputs: self.inputs.device(),
             staged: &staged.tokens,
-            largest: staged.largest(leaves),
+            sampling: &staged.sampling,
             page_size: self.page_size.tokens() as usize,
         };
-        use_step(device, &mut || {
-            let scope = scratch.scope();
-            let (shape, dtype) = (compute.staged.shape, device.info().activation);
-            compute.run(&mut StepMemory::take(&scope, compute.model, shape, dtype))
-        })
+        use_step(compute.device, &mut || compute.run())
     }
 
     /// Hands out the memory for the results of steps.
@@ -178,8 +185,12 @@ impl Rank {
         self.copy_pages(&plan.copies)?;
         let staged = self.stage()?;
         self.update_tables()?;
-        self.compute(&staged, leaves, bucket)?;
-        self.sample(&staged, leaves, readback.as_mut(), &mut shape)?;
+        let class = match bucket {
+            Some(rows) => Lists::captured(rows, leaves),
+            None => self.lists.class(staged.tokens.shape, leaves),
+        };
+        self.compute(&staged, &class, bucket)?;
+        self.sample(&staged, &class, readback.as_mut(), &mut shape)?;
         readback.seal()?;
         Ok(Pending {
             id: plan.id,
@@ -265,48 +276,51 @@ impl Rank {
         })
     }
 
-    /// From staged inputs to what the step leaves: by replaying the graph of `bucket` rows, or kernel by kernel.
+    /// From staged inputs to what the step leaves: by replaying the graph of `bucket` rows, or launch by launch.
     fn compute(
         &mut self,
         staged: &Staged,
-        leaves: Leaves,
+        class: &StepClass,
         bucket: Option<usize>,
     ) -> Result<(), DeviceLost> {
         if let Some(rows) = bucket {
-            return Ok(self.graphs.replay(rows, leaves)?);
+            return Ok(self.graphs.replay(rows, class.leaves)?);
         }
-        Ok(self.with_step(staged, leaves, |_, run| run())?)
+        Ok(self.with_step(staged, class, |_, run| run())?)
     }
 
-    /// From what the step left to tokens on their way to the host. The step's memory is found again by taking it again.
+    /// From what the step left to tokens on their way to the host.
     fn sample(
         &mut self,
         staged: &Staged,
-        leaves: Leaves,
+        class: &StepClass,
         readback: &mut dyn Readback,
         shape: &mut OutcomeShape,
     ) -> Result<(), DeviceLost> {
-        let scope = self.scratch.scope();
-        let (model, dtype) = (self.model.as_ref(), self.device.info().activation);
-        let StepMemory {
-            hidden,
-            logits,
-            tokens,
-            ..
-        } = StepMemory::take(&scope, model, staged.tokens.shape, dtype);
+        let list = self.lists.of(class);
+        let bytes = self.arena.bytes();
+        let arena = Arena::new(self.arena.view_mut(0, 1, bytes, DType::U8));
+        let memory = StepMemory::of(list, arena, staged.tokens.shape, &mut self.drawn);
+        let mut results = Results::new(readback, shape);
+        if class.leaves == Leaves::Tokens {
+            return results.fetch_tokens(memory.tokens.view());
+        }
         let mut sampler = Sampler {
+            device: self.device.as_ref(),
             kernels: self.device.kernels(),
             scratch: &self.scratch,
-            model,
+            head: self.lists.head(),
+            weights: self.model.weights(),
             inputs: self.inputs.device(),
             extras: &mut self.extras,
         };
-        let mut results = Results::new(readback, shape);
-        if leaves == Leaves::Tokens {
-            return results.fetch_tokens(tokens.view());
+        if let Some(logits) = memory.logits {
+            let (step, tables) = ((&self.step, &staged.sampling), &mut self.tables);
+            sampler.sample((logits, memory.tokens), step, tables, &mut results)?;
         }
-        let (step, tables) = ((&self.step, &staged.sampling), &mut self.tables);
-        sampler.sample((logits, tokens), step, tables, &mut results)?;
-        sampler.score_prompt(hidden.view(), &self.step.scored, &mut results)
+        match memory.hidden {
+            Some(hidden) => sampler.score_prompt(hidden.view(), &self.step.scored, &mut results),
+            None => Ok(()),
+        }
     }
 }

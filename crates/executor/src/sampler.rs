@@ -1,8 +1,7 @@
-use models::Model;
-use ops::op::CountTokens;
+use ops::program::{Arena, Input, InputViews, Output};
 use ops::{
-    Draw, EditLogits, GatherRows, Kernels, LogProbs, Penalise, Readback, Sample, SampleParams,
-    TopLogProbs,
+    CountTokens, Device, Draw, EditLogits, GatherRows, Kernels, LogProbs, Lowered, Penalise,
+    Readback, Sample, SampleParams, Step, TopLogProbs, Weights,
 };
 use tensor::{DType, Scratch, View, ViewMut};
 
@@ -40,17 +39,18 @@ impl StagedSampling {
         }
     }
 
+    /// Parameters, positions and rows of the tables.
+    pub(crate) fn drawing<'a>(&self, inputs: View<'a>) -> [View<'a>; 3] {
+        [&self.params, &self.positions, &self.table_rows].map(|packed| packed.view(inputs))
+    }
+
     /// How the rows draw: what they draw goes to `out` and is remembered in `last`.
-    pub(crate) fn draw<'a>(
-        &self,
-        inputs: View<'a>,
-        out: ViewMut<'a>,
-        last: ViewMut<'a>,
-    ) -> Draw<'a> {
+    fn draw<'a>(&self, inputs: View<'a>, out: ViewMut<'a>, last: ViewMut<'a>) -> Draw<'a> {
+        let [params, positions, table_rows] = self.drawing(inputs);
         Draw {
-            params: self.params.view(inputs),
-            positions: self.positions.view(inputs),
-            table_rows: self.table_rows.view(inputs),
+            params,
+            positions,
+            table_rows,
             out,
             last,
         }
@@ -108,9 +108,12 @@ struct Targets<'a> {
 
 /// What sampling works with.
 pub(crate) struct Sampler<'a> {
+    pub(crate) device: &'a dyn Device,
     pub(crate) kernels: &'a dyn Kernels,
     pub(crate) scratch: &'a Scratch,
-    pub(crate) model: &'a dyn Model,
+    /// From hidden rows to logits.
+    pub(crate) head: &'a Lowered,
+    pub(crate) weights: &'a Weights,
     /// What every step stages.
     pub(crate) inputs: View<'a>,
     /// The way of what some steps need besides.
@@ -158,9 +161,6 @@ impl Sampler<'_> {
         tables: &mut Tables,
         results: &mut Results<'_>,
     ) -> Result<(), DeviceLost> {
-        if sampling.count == 0 {
-            return Ok(());
-        }
         let (kernels, inputs, vocabulary) = (self.kernels, self.inputs, tables.vocabulary);
         let edits = step.edits.iter().flat_map(RowEdits::each);
         self.extras.in_parts(edits, |[rows, tokens, bits], _| {
@@ -231,25 +231,40 @@ impl Sampler<'_> {
             self.extras.send()?;
             let extras = self.extras.device();
             let scope = self.scratch.scope();
-            let vocabulary = self.model.spec().vocabulary;
-            let mut logits = scope.matrix(slice.len(), vocabulary, DType::F32);
+            let arena = scope.matrix(1, self.head.layout.bytes(), DType::U8);
             let mut rows = scope.matrix(slice.len(), hidden.cols(), hidden.dtype());
             self.kernels.gather_rows(GatherRows {
                 x: hidden,
                 indices: staged.indices.view(extras),
                 out: rows.reborrow(),
             })?;
-            self.model
-                .head(self.kernels, self.scratch, rows.view(), logits.reborrow())?;
+            let logits = self.score_rows(Arena::new(arena), rows.view())?;
             let targets = Targets {
                 own: staged.own.view(extras),
                 chosen: staged.chosen.view(extras),
                 temperatures: staged.temperatures.view(extras),
             };
-            let block = self.score(logits.view(), &targets, slice[0].top, results)?;
+            let block = self.score(logits, &targets, slice[0].top, results)?;
             results.shape.scored.push(block);
         }
         Ok(())
+    }
+
+    /// Logits of hidden rows.
+    fn score_rows<'s>(&self, arena: Arena<'s>, rows: View<'s>) -> Result<View<'s>, DeviceLost> {
+        let count = rows.rows();
+        let step = Step {
+            arena,
+            tokens: count,
+            sampled: count,
+            inputs: InputViews::default().with(Input::HiddenRows, rows),
+            batch: None,
+            caches: &[],
+            drawing: None,
+        };
+        self.device.run(self.head, self.weights, &step)?;
+        let logits = self.head.output(Output::Logits, arena, (count, count));
+        Ok(logits.expect("a head leaves logits").into_view())
     }
 
     fn score(

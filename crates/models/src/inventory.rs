@@ -1,46 +1,30 @@
 use std::collections::BTreeMap;
 
 use checkpoint::{TensorInfo, WeightSource};
+use ops::program::VectorSource;
 use ops::{Device, WeightFormat};
 
 use crate::{ModelSpec, Quantisation, format, scales};
 
 /// Every tensor that a model of this spec is made of: its name and shape.
 pub(crate) fn tensors(spec: &ModelSpec) -> Vec<(String, Vec<usize>)> {
-    let (hidden, inner) = (spec.hidden, spec.feed_forward);
-    let (query, kv) = (spec.heads.query_width(), spec.heads.kv_width());
-    let mut list = vec![
-        (
-            "model.embed_tokens.weight".to_owned(),
-            vec![spec.vocabulary, hidden],
-        ),
-        ("model.norm.weight".to_owned(), vec![hidden]),
-    ];
-    if !spec.tied {
-        list.push(("lm_head.weight".to_owned(), vec![spec.vocabulary, hidden]));
-    }
-    let projections = [
-        ("self_attn.q_proj", query, hidden, spec.biases.qkv),
-        ("self_attn.k_proj", kv, hidden, spec.biases.qkv),
-        ("self_attn.v_proj", kv, hidden, spec.biases.qkv),
-        ("self_attn.o_proj", hidden, query, spec.biases.output),
-        ("mlp.gate_proj", inner, hidden, spec.biases.mlp),
-        ("mlp.up_proj", inner, hidden, spec.biases.mlp),
-        ("mlp.down_proj", hidden, inner, spec.biases.mlp),
-    ];
-    for layer in 0..spec.layers {
-        let name = |part: &str| format!("model.layers.{layer}.{part}");
-        list.push((name("input_layernorm.weight"), vec![hidden]));
-        list.push((name("post_attention_layernorm.weight"), vec![hidden]));
-        for (part, rows, cols, bias) in projections {
-            list.push((name(&format!("{part}.weight")), vec![rows, cols]));
-            if bias {
-                list.push((name(&format!("{part}.bias")), vec![rows]));
-            }
+    let program = crate::program(spec, 1);
+    let mut list = Vec::new();
+    for decl in &program.weights {
+        for part in &decl.parts {
+            list.push((
+                format!("{}.weight", part.module),
+                vec![part.rows, decl.cols],
+            ));
         }
-        if spec.head_norm {
-            list.push((name("self_attn.q_norm.weight"), vec![spec.heads.dim]));
-            list.push((name("self_attn.k_norm.weight"), vec![spec.heads.dim]));
+    }
+    for decl in &program.vectors {
+        if let VectorSource::Stored(parts, _) = &decl.source {
+            list.extend(
+                parts
+                    .iter()
+                    .map(|(name, length)| (name.clone(), vec![*length])),
+            );
         }
     }
     list

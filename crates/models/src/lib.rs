@@ -1,8 +1,8 @@
 //! Specs, layers and architectures: what a model's dimensions are, what its weights are called, in which order the
 //! pieces run.
 //!
-//! A model is one `forward` over ops; the same code runs on every device, in a dry run and under a graph capture. This
-//! crate neither schedules nor samples, and it reads files only while loading.
+//! A model writes down what a step computes, before its weights are loaded; devices decide how. This crate neither
+//! schedules nor samples, and it reads files only while loading.
 
 mod arch;
 mod config;
@@ -10,7 +10,6 @@ mod dummy;
 mod error;
 mod format;
 mod inventory;
-mod layer;
 mod loader;
 mod model;
 mod open;
@@ -20,7 +19,6 @@ mod rope;
 mod scales;
 mod spec;
 mod stack;
-mod step;
 mod streamed;
 
 pub use config::{spec_from_config, spec_from_gguf};
@@ -28,10 +26,9 @@ pub use dummy::DummyWeights;
 pub use error::{LoadError, OpenError, SpecError, TooLarge};
 pub use inventory::Inventory;
 pub use loader::Progress;
-pub use model::{LoadOptions, Model, load};
+pub use model::{LoadOptions, Model, load, program};
 pub use open::{OpenedModel, open, read_spec};
 pub use quantisation::Quantisation;
 pub use registry::architectures;
 pub use rope::{RopeScaling, RopeSpec};
-pub use spec::{Biases, ModelSpec};
-pub use step::{Step, WantedTokens};
+pub use spec::{Biases, LayerSpec, ModelSpec, Norms, QueryKeyNorm};

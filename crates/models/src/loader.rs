@@ -3,10 +3,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use checkpoint::{CheckpointError, Encoding, TensorInfo, WeightSource, check_finite, widen};
-use ops::{Device, DeviceError, Weight, WeightFormat, WeightStream};
-use tensor::{Buffer, DType};
+use ops::program::{Change, VectorDecl, VectorSource, WeightDecl};
+use ops::{Device, DeviceError, Program, Weight, WeightFormat, WeightStream, Weights};
+use tensor::DType;
 
-use crate::layer::{Embedding, Norm, Projection};
 use crate::scales::{self, Grid};
 use crate::stack::{Part, Stack, Stored};
 use crate::streamed::Streamed;
@@ -73,32 +73,41 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// Matrices of equal width, side by side: one weight for each run of equal formats.
-    pub(crate) fn projection(
-        &self,
-        names: &[String],
-        shape: (&[usize], usize),
-        bias: bool,
-    ) -> Result<Projection, LoadError> {
-        let (rows, _) = shape;
-        let weights = match self.invented(names, shape)? {
-            Some(weight) => vec![weight],
-            None => self.stacked(names, shape)?,
-        };
-        let bias = bias.then(|| self.bias(names, rows)).transpose()?;
-        if bias.is_some() {
-            let began = Instant::now();
-            for weight in &weights {
-                self.device.expect_bias(weight)?;
+    /// Brings everything that a program declares to the device.
+    pub(crate) fn load(&self, program: &Program) -> Result<Weights, LoadError> {
+        let mut weights = Weights::default();
+        for (id, decl) in program.weight_ids() {
+            let parts = self.matrix(decl)?;
+            if program.adds_bias(id) {
+                let began = Instant::now();
+                for weight in &parts {
+                    self.device.expect_bias(weight)?;
+                }
+                self.set_up_since(began);
             }
-            self.set_up_since(began);
+            if program.multiplies(id) {
+                self.fold(&parts)?;
+            }
+            weights.push_matrix(parts);
         }
-        self.fold(&weights)?;
-        Ok(Projection::new(weights, bias))
+        for decl in &program.vectors {
+            let dtype = decl.elements.dtype(self.device.info().activation);
+            let values = self.device.load_values(&self.vector(decl)?, dtype)?;
+            weights.push_vector(values, dtype);
+        }
+        Ok(weights)
+    }
+
+    /// Matrices of equal width, side by side: one weight for each run of equal formats.
+    fn matrix(&self, decl: &WeightDecl) -> Result<Vec<Weight>, LoadError> {
+        match self.invented(decl)? {
+            Some(weight) => Ok(vec![weight]),
+            None => self.stacked(decl),
+        }
     }
 
     /// Decode steps multiply these.
-    pub(crate) fn fold(&self, weights: &[Weight]) -> Result<(), LoadError> {
+    fn fold(&self, weights: &[Weight]) -> Result<(), LoadError> {
         if !self.folds {
             return Ok(());
         }
@@ -111,15 +120,12 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn stacked(
-        &self,
-        names: &[String],
-        (rows, cols): (&[usize], usize),
-    ) -> Result<Vec<Weight>, LoadError> {
+    fn stacked(&self, decl: &WeightDecl) -> Result<Vec<Weight>, LoadError> {
         let mut stacks: Vec<Stack<'_>> = Vec::with_capacity(1);
-        for (name, &rows) in names.iter().zip(rows) {
-            let stored = self.tensor(&format!("{name}.weight"), &[rows, cols])?;
-            let format = self.format(name, stored.tensor)?;
+        for part in &decl.parts {
+            let stored =
+                self.tensor(&format!("{}.weight", part.module), &[part.rows, decl.cols])?;
+            let format = self.format(&part.module, stored.tensor)?;
             let grid = self.grid(stored.tensor)?;
             let part = Part { stored, grid };
             match stacks.last_mut() {
@@ -134,19 +140,16 @@ impl<'a> Loader<'a> {
     }
 
     /// Where the source has only numbers that mean nothing and the device can make up its own: all matrices as one.
-    fn invented(
-        &self,
-        names: &[String],
-        (rows, cols): (&[usize], usize),
-    ) -> Result<Option<Weight>, LoadError> {
+    fn invented(&self, decl: &WeightDecl) -> Result<Option<Weight>, LoadError> {
         if !self.source.is_invented() {
             return Ok(None);
         }
-        let mut tensors = Vec::with_capacity(names.len());
+        let mut tensors = Vec::with_capacity(decl.parts.len());
         let mut format = None;
-        for (name, &rows) in names.iter().zip(rows) {
-            let tensor = self.described(&format!("{name}.weight"), &[rows, cols])?;
-            let found = self.format(name, tensor)?;
+        for part in &decl.parts {
+            let shape = [part.rows, decl.cols];
+            let tensor = self.described(&format!("{}.weight", part.module), &shape)?;
+            let found = self.format(&part.module, tensor)?;
             if format.is_some_and(|format| format != found) {
                 return Ok(None);
             }
@@ -157,7 +160,7 @@ impl<'a> Loader<'a> {
             return Ok(None);
         };
         let seed = *self.done.borrow() as u64;
-        let shape = (rows.iter().sum(), cols);
+        let shape = (decl.rows(), decl.cols);
         let Some(invented) = self.device.invent_weight(shape, format, seed)? else {
             return Ok(None);
         };
@@ -170,24 +173,6 @@ impl<'a> Loader<'a> {
             }
         }
         Ok(Some(invented.weight))
-    }
-
-    /// A table of `rows` embeddings.
-    pub(crate) fn embedding(
-        &self,
-        name: &str,
-        rows: usize,
-        cols: usize,
-    ) -> Result<Embedding, LoadError> {
-        let names = [name.to_owned()];
-        let shape = (&[rows][..], cols);
-        let weight = match self.invented(&names, shape)? {
-            Some(weight) => Some(weight),
-            None => self.stacked(&names, shape)?.pop(),
-        };
-        Ok(Embedding::new(
-            weight.expect("one matrix becomes one weight"),
-        ))
     }
 
     fn weight(&self, stack: &Stack<'_>) -> Result<Weight, LoadError> {
@@ -211,27 +196,23 @@ impl<'a> Loader<'a> {
         self.set_up.set(self.set_up.get() + moment.elapsed());
     }
 
-    fn bias(&self, names: &[String], rows: &[usize]) -> Result<Buffer, LoadError> {
-        let mut values = Vec::new();
-        for (name, &rows) in names.iter().zip(rows) {
-            values.extend(self.vector(&format!("{name}.bias"), rows)?);
+    /// The numbers of a vector or a table.
+    fn vector(&self, decl: &VectorDecl) -> Result<Vec<f32>, LoadError> {
+        let (parts, change) = match &decl.source {
+            VectorSource::Computed(compute) => return Ok(compute()),
+            VectorSource::Stored(parts, change) => (parts, *change),
+        };
+        let mut all = Vec::with_capacity(decl.cols);
+        for (name, length) in parts {
+            let tensor = self.described(name, &[*length])?;
+            let values = self.values(tensor)?;
+            let in_order = (0..*length).map(|row| values[tensor.row_order.stored_row(row)]);
+            all.extend(in_order.map(|value| match change {
+                Change::AsStored => value,
+                Change::PlusOne => value + 1.0,
+            }));
         }
-        Ok(self
-            .device
-            .load_values(&values, self.device.info().activation)?)
-    }
-
-    pub(crate) fn norm(&self, name: &str, width: usize, eps: f32) -> Result<Norm, LoadError> {
-        let values = self.vector(&format!("{name}.weight"), width)?;
-        let weight = self.device.load_values(&values, DType::F32)?;
-        Ok(Norm::new(weight, width, eps))
-    }
-
-    fn vector(&self, name: &str, length: usize) -> Result<Vec<f32>, LoadError> {
-        let tensor = self.described(name, &[length])?;
-        let values = self.values(tensor)?;
-        let in_order = (0..length).map(|row| values[tensor.row_order.stored_row(row)]);
-        Ok(in_order.collect())
+        Ok(all)
     }
 
     /// All numbers of a tensor, as stored.

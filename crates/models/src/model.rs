@@ -1,55 +1,28 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use checkpoint::WeightSource;
-use ops::{Device, Draw, Kernels, OpError};
-use tensor::{Scratch, View, ViewMut};
+use ops::{Device, Program, Weights};
 
-use crate::arch::decoder::Decoder;
-use crate::{LoadError, ModelSpec, Progress, Step};
+use crate::arch::decoder;
+use crate::loader::{Loader, SetUp};
+use crate::{LoadError, ModelSpec, Progress};
 
-/// A model on a device.
-pub trait Model: Send {
-    /// Its dimensions.
-    fn spec(&self) -> &ModelSpec;
+/// Tensors that checkpoints carry and we compute ourselves, or do without: activations are scaled as they come.
+const DERIVED: [&str; 5] = [
+    "rotary_emb.inv_freq",
+    "rope_freqs.weight",
+    ".input_scale",
+    ".k_scale",
+    ".v_scale",
+];
 
-    /// Runs the layers: `hidden`, `[wanted tokens, hidden]`, becomes what the output head reads.
-    fn forward(&self, step: &Step<'_>, hidden: ViewMut<'_>) -> Result<(), OpError>;
-
-    /// Scores every token: `rows` are `[n, hidden]` of what `forward` left, `logits` is `[n, vocabulary]` f32.
-    fn head(
-        &self,
-        kernels: &dyn Kernels,
-        scratch: &Scratch,
-        rows: View<'_>,
-        logits: ViewMut<'_>,
-    ) -> Result<(), OpError>;
-
-    /// Both at once, where nobody else reads what the layers leave: `hidden` is only the room for it.
-    fn forward_to_logits(
-        &self,
-        step: &Step<'_>,
-        hidden: ViewMut<'_>,
-        logits: ViewMut<'_>,
-    ) -> Result<(), OpError>;
-
-    /// The same, and each row draws the token with the largest score, as [`ops::LinearLargest`] does: `logits` is only room too.
-    fn forward_to_tokens(
-        &self,
-        step: &Step<'_>,
-        hidden: ViewMut<'_>,
-        logits: ViewMut<'_>,
-        draw: Draw<'_>,
-    ) -> Result<(), OpError>;
-
-    /// Device memory of its weights.
-    fn weight_bytes(&self) -> usize;
-
-    /// What more they take because they are kept folded too.
-    fn folded_bytes(&self) -> usize;
-
-    /// How long the device was busy with itself while weights came to it in pieces: choosing its ways to compute, not
-    /// reading.
-    fn set_up_time(&self) -> Duration;
+/// A model on a device: what a step computes, and the weights that it reads.
+pub struct Model {
+    spec: ModelSpec,
+    program: Arc<Program>,
+    weights: Weights,
+    set_up: SetUp,
 }
 
 /// What loading needs to know besides the spec.
@@ -61,6 +34,11 @@ pub struct LoadOptions {
     pub fold: bool,
 }
 
+/// What a step of a model computes, before anything is loaded; sequences reach so many positions at most.
+pub fn program(spec: &ModelSpec, max_positions: usize) -> Program {
+    decoder::record(spec, max_positions)
+}
+
 /// Brings a model's weights to a device.
 pub fn load(
     spec: ModelSpec,
@@ -68,9 +46,52 @@ pub fn load(
     device: &dyn Device,
     options: LoadOptions,
     progress: &mut Progress<'_>,
-) -> Result<Box<dyn Model>, LoadError> {
+) -> Result<Model, LoadError> {
     spec.check_device(device)?;
-    Ok(Box::new(Decoder::load(
-        spec, source, device, options, progress,
-    )?))
+    let program = program(&spec, options.max_positions);
+    let mut progress = |done, total| progress(done, total);
+    let quantisation = &spec.quantisation;
+    let loader = Loader::new(source, device, quantisation, options.fold, &mut progress)?;
+    let weights = loader.load(&program)?;
+    // Some tied checkpoints carry the head all the same.
+    let head_too: &[&str] = if spec.tied { &["lm_head.weight"] } else { &[] };
+    let set_up = loader.finish(&[&DERIVED, head_too].concat())?;
+    Ok(Model {
+        spec,
+        program: Arc::new(program),
+        weights,
+        set_up,
+    })
+}
+
+impl Model {
+    /// Its dimensions.
+    pub fn spec(&self) -> &ModelSpec {
+        &self.spec
+    }
+
+    /// What a step computes.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// What it reads.
+    pub fn weights(&self) -> &Weights {
+        &self.weights
+    }
+
+    /// Device memory of its weights.
+    pub fn weight_bytes(&self) -> usize {
+        self.weights.bytes()
+    }
+
+    /// What more they take because they are kept folded too.
+    pub fn folded_bytes(&self) -> usize {
+        self.set_up.folded
+    }
+
+    /// How long the device was busy with itself while weights came to it: choosing its ways to compute, not reading.
+    pub fn set_up_time(&self) -> Duration {
+        self.set_up.time
+    }
 }

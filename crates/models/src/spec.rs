@@ -13,8 +13,8 @@ pub struct ModelSpec {
     pub architecture: &'static str,
     /// The family, such as `llama`.
     pub model_type: &'static str,
-    /// Number of layers.
-    pub layers: usize,
+    /// Its layers, in their order.
+    pub layers: Vec<LayerSpec>,
     /// Width of the residual stream.
     pub hidden: usize,
     /// Inner width of the gated layer.
@@ -27,12 +27,18 @@ pub struct ModelSpec {
     pub context_length: usize,
     /// Keeps the norms' root away from zero.
     pub norm_eps: f32,
-    /// Rotation of queries and keys.
-    pub rope: RopeSpec,
+    /// Rotations of queries and keys; each layer has one of them.
+    pub ropes: Vec<RopeSpec>,
+    /// Factor of attention's scores.
+    pub attention_scale: f32,
     /// Projections that add a bias.
     pub biases: Biases,
-    /// Query and key heads are normalised before they are rotated.
-    pub head_norm: bool,
+    /// How queries and keys are normalised before they are rotated.
+    pub query_key_norm: QueryKeyNorm,
+    /// Norms of a layer.
+    pub norms: Norms,
+    /// Factor of the embeddings.
+    pub embedding_scale: f32,
     /// The output head is the embedding table.
     pub tied: bool,
     /// Curve of the gated layer.
@@ -43,6 +49,54 @@ pub struct ModelSpec {
     pub dtype: Option<DType>,
     /// How projections are written.
     pub quantisation: Quantisation,
+}
+
+/// What sets a layer apart from others of its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerSpec {
+    /// Positions that a token sees, itself included; all when absent.
+    pub window: Option<usize>,
+    /// Which rotation it has.
+    pub rope: usize,
+}
+
+impl LayerSpec {
+    /// Sees everything, by the first rotation.
+    pub const FULL: Self = Self {
+        window: None,
+        rope: 0,
+    };
+
+    /// One of a model in which layers that see a window alone have the second rotation.
+    pub(crate) fn of(is_full: bool, window: usize) -> Self {
+        if is_full {
+            return Self::FULL;
+        }
+        Self {
+            window: Some(window),
+            rope: 1,
+        }
+    }
+}
+
+/// How queries and keys are normalised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryKeyNorm {
+    /// Not at all.
+    None,
+    /// Every head by itself.
+    Head,
+    /// All heads together.
+    Width,
+}
+
+/// Where a layer normalises, and how checkpoints hold the factors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Norms {
+    /// After attention and after the gated layer too, not only before them.
+    pub around: bool,
+    /// One is to be added to the stored factors.
+    pub plus_one: bool,
 }
 
 /// Which projections add a bias.
@@ -59,7 +113,7 @@ pub struct Biases {
 impl ModelSpec {
     /// Bytes of keys and values that one token takes.
     pub fn kv_bytes_per_token(&self, dtype: DType) -> usize {
-        2 * self.layers * self.heads.kv_width() * dtype.size()
+        2 * self.layers.len() * self.heads.kv_width() * dtype.size()
     }
 
     /// What kernels may be limited in.

@@ -29,7 +29,7 @@ fn summary(spec: &ModelSpec) -> String {
     format!(
         "{} L{} H{} F{} A{}/{} hd{} V{} ctx{} rope{} {tied} eos{:?} {:.2}B",
         spec.model_type,
-        spec.layers,
+        spec.layers.len(),
         spec.hidden,
         spec.feed_forward,
         spec.heads.query,
@@ -37,7 +37,7 @@ fn summary(spec: &ModelSpec) -> String {
         spec.heads.dim,
         spec.vocabulary,
         spec.context_length,
-        spec.rope.base,
+        spec.ropes[0].base,
         spec.end_tokens,
         spec.parameters() as f64 / 1e9,
     )
@@ -50,7 +50,8 @@ fn configs_of_real_models_are_understood_or_refused_by_name() {
         println!("skipped: there is no folder of configs");
         return;
     }
-    let supported = "supported are LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM";
+    let supported =
+        "supported are Gemma3ForCausalLM, LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM";
     for (name, expected) in [
         (
             "Qwen--Qwen3-0.6B",
@@ -162,7 +163,10 @@ fn rope_settings_are_found_where_any_version_of_the_library_put_them() {
     };
     for key in ["rope_scaling", "rope_parameters"] {
         let spec = read(&with(key, llama3.clone())).expect("a good config");
-        assert_eq!((spec.rope.base, &spec.rope.scaling), (5e5, &scaling));
+        assert_eq!(
+            (spec.ropes[0].base, &spec.ropes[0].scaling),
+            (5e5, &scaling)
+        );
     }
     for (value, expected) in [
         (Value::Null, RopeScaling::None),
@@ -175,7 +179,10 @@ fn rope_settings_are_found_where_any_version_of_the_library_put_them() {
         let mut config = with("rope_scaling", value);
         config["rope_theta"] = json!(1e6);
         let spec = read(&config).expect("a good config");
-        assert_eq!((spec.rope.base, spec.rope.scaling), (1e6, expected));
+        assert_eq!(
+            (spec.ropes[0].base, spec.ropes[0].scaling.clone()),
+            (1e6, expected)
+        );
     }
 }
 

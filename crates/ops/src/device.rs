@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use tensor::{Buffer, DType, View};
 
-use crate::{DeviceError, HostWeight, Kernels, OpError, Sizes, Weight, WeightFormat, WeightStream};
+use crate::{
+    DeviceError, HostWeight, Kernels, Lowered, OpError, Program, Sizes, Step, StepClass, Weight,
+    WeightFormat, WeightStream, Weights,
+};
 
 /// Facts about a device that configuration is resolved against.
 #[derive(Clone, Debug)]
@@ -63,6 +66,16 @@ pub trait Device: Send {
 
     /// Its ops, enqueued in order.
     fn kernels(&self) -> &dyn Kernels;
+
+    /// Decides how steps of a class are run, before weights are loaded.
+    fn lower(&self, program: Arc<Program>, class: &StepClass) -> Lowered {
+        Lowered::plain(program, class, self.info().activation)
+    }
+
+    /// Enqueues a step of a class that this device lowered.
+    fn run(&self, list: &Lowered, weights: &Weights, step: &Step<'_>) -> Result<(), OpError> {
+        list.interpret(self.kernels(), weights, step)
+    }
 
     /// Zeroed memory for `what`.
     fn allocate(&self, bytes: usize, what: &'static str) -> Result<Buffer, DeviceError>;

@@ -8,11 +8,12 @@ pub mod batch;
 pub mod comm;
 pub mod conformance;
 pub mod device;
-mod dry_run;
 mod error;
 pub mod float8;
+mod handles;
 pub mod host;
 pub mod op;
+pub mod program;
 mod reference;
 pub mod rng;
 mod sizes;
@@ -25,19 +26,40 @@ pub use device::{
     Device, DeviceInfo, DeviceSpan, DeviceTrace, Graph, InventedWeight, NoTracer, Readback,
     Staging, Tracer,
 };
-pub use dry_run::DryRun;
 pub use error::{DeviceError, OpError};
+pub use handles::{Access, Bound, DrawnTokens, Handles, Recorded, StepBatch};
 pub use op::{
-    Activation, AddRmsNorm, Attend, CopyPages, CountTokens, Draw, EditLogits, Embed, Form,
-    GatedActivation, GatedLinear, GatherRows, HeadNorm, Inputs, LateLinear, LateNorm, Linear,
-    LinearAddNorm, LinearLargest, LogProbs, NormState, PackedLinear, Penalise, ResolveTokens,
-    RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, SampleParams, StoreKv, TopLogProbs,
-    UpdatePages,
+    Activation, CopyPages, CountTokens, Draw, EditLogits, LogProbs, Penalise, Rope, SampleParams,
+    StoreKv, TopLogProbs, UpdatePages,
 };
+pub use program::{Lowered, Program, Step, StepClass, Weights};
 pub use reference::ReferenceDevice;
 pub use sizes::{Beyond, Sizes};
 pub use weight::{AffineRows, Float8Rows, HostValues, HostWeight, Weight, WeightFormat};
 pub use weight_stream::{RowsError, StreamError, WeightRows, WeightStream};
+
+/// Ops that programs have, bound to memory.
+macro_rules! bound {
+    ($($op:ident),* $(,)?) => {
+        $(
+            #[doc = concat!("See [`op::", stringify!($op), "`].")]
+            pub type $op<'a> = op::$op<Bound<'a>>;
+        )*
+    };
+}
+bound!(
+    AddRmsNorm,
+    Attend,
+    Embed,
+    GatedActivation,
+    GatherRows,
+    HeadNorm,
+    Linear,
+    ResolveTokens,
+    RmsNorm,
+    RopeStoreKv,
+    Sample,
+);
 
 /// One method per op. Every implementation calls `op.check()` first and writes only the destinations.
 ///
@@ -55,33 +77,6 @@ pub trait Kernels {
     fn embed(&self, op: Embed<'_>) -> Result<(), OpError>;
     /// See [`Linear`].
     fn linear(&self, op: Linear<'_>) -> Result<(), OpError>;
-    /// See [`LateLinear`]; devices that never leave a norm late need not take it.
-    fn late_linear(&self, op: LateLinear<'_>) -> Result<(), OpError> {
-        op.check()?;
-        Err(OpError::NotTaken { op: "late_linear" })
-    }
-    /// See [`PackedLinear`]; devices that never leave rows packed need not take it.
-    fn packed_linear(&self, op: PackedLinear<'_>) -> Result<(), OpError> {
-        op.check()?;
-        Err(OpError::NotTaken {
-            op: "packed_linear",
-        })
-    }
-    /// See [`GatedLinear`]; a device may fuse it.
-    fn gated_linear(&self, op: GatedLinear<'_>) -> Result<Form, OpError> {
-        op.check()?;
-        op.compose(self)
-    }
-    /// See [`LinearAddNorm`]; a device may fuse it.
-    fn linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
-        op.check()?;
-        op.compose(self)
-    }
-    /// See [`LinearLargest`]; a device may fuse it.
-    fn linear_largest(&self, op: LinearLargest<'_>) -> Result<(), OpError> {
-        op.check()?;
-        op.compose(self)
-    }
     /// See [`RmsNorm`].
     fn rms_norm(&self, op: RmsNorm<'_>) -> Result<(), OpError>;
     /// See [`AddRmsNorm`].
@@ -96,10 +91,6 @@ pub trait Kernels {
     }
     /// See [`Attend`].
     fn attend(&self, op: Attend<'_>) -> Result<(), OpError>;
-    /// See [`RopeAttend`]; a device may fuse it.
-    fn rope_attend(&self, op: RopeAttend<'_>) -> Result<(), OpError> {
-        op.compose(self)
-    }
     /// See [`GatedActivation`].
     fn gated_activation(&self, op: GatedActivation<'_>) -> Result<(), OpError>;
     /// See [`GatherRows`].

@@ -3,11 +3,11 @@
 use tensor::{Buffer, DType, View, ViewMut};
 
 use crate::host::{HostReadback, HostStaging, copy_rows, host_values};
-use crate::op::{CopyPages, CountTokens, ResolveTokens, UpdatePages};
 use crate::{
-    AddRmsNorm, Attend, Device, DeviceError, DeviceInfo, EditLogits, Embed, GatedActivation,
-    GatherRows, HostWeight, Kernels, Linear, LogProbs, OpError, Penalise, Readback, RmsNorm, Rope,
-    RopeStoreKv, Sample, Staging, StoreKv, Weight, WeightFormat,
+    AddRmsNorm, Attend, CopyPages, CountTokens, Device, DeviceError, DeviceInfo, EditLogits, Embed,
+    GatedActivation, GatherRows, HostWeight, Kernels, Linear, LogProbs, OpError, Penalise,
+    Readback, ResolveTokens, RmsNorm, Rope, RopeStoreKv, Sample, Staging, StoreKv, UpdatePages,
+    Weight, WeightFormat,
 };
 
 /// Runs every op by its definition, in f32 on the host.

@@ -4,8 +4,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use ops::{
-    Device, DeviceError, DeviceInfo, Graph, HostWeight, InventedWeight, Kernels, NoTracer, OpError,
-    Readback, Sizes, Staging, Tracer, Weight, WeightFormat, WeightStream,
+    Device, DeviceError, DeviceInfo, Graph, HostWeight, InventedWeight, Kernels, Lowered, NoTracer,
+    OpError, Program, Readback, Sizes, Staging, Step, StepClass, Tracer, Weight, WeightFormat,
+    WeightStream, Weights,
 };
 use tensor::{Buffer, DType, View, ViewMut};
 
@@ -30,6 +31,16 @@ pub trait Detour: Send {
     /// As of [`Device`].
     fn kernels(&self) -> &dyn Kernels {
         self.inner().kernels()
+    }
+
+    /// As of [`Device`].
+    fn lower(&self, program: Arc<Program>, class: &StepClass) -> Lowered {
+        self.inner().lower(program, class)
+    }
+
+    /// As of [`Device`].
+    fn run(&self, list: &Lowered, weights: &Weights, step: &Step<'_>) -> Result<(), OpError> {
+        self.inner().run(list, weights, step)
     }
 
     /// As of [`Device`].
@@ -126,6 +137,14 @@ impl<T: Detour> Device for Detoured<T> {
 
     fn kernels(&self) -> &dyn Kernels {
         self.0.kernels()
+    }
+
+    fn lower(&self, program: Arc<Program>, class: &StepClass) -> Lowered {
+        self.0.lower(program, class)
+    }
+
+    fn run(&self, list: &Lowered, weights: &Weights, step: &Step<'_>) -> Result<(), OpError> {
+        self.0.run(list, weights, step)
     }
 
     fn allocate(&self, bytes: usize, what: &'static str) -> Result<Buffer, DeviceError> {

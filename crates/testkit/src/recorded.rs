@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use ops::op::{CopyPages, CountTokens, ResolveTokens, UpdatePages};
 use ops::{
-    AddRmsNorm, Attend, Device, EditLogits, Embed, Form, GatedActivation, GatedLinear, GatherRows,
-    Graph, Kernels, LateLinear, Linear, LinearAddNorm, LinearLargest, LogProbs, NormState, OpError,
-    PackedLinear, Penalise, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, StoreKv,
+    AddRmsNorm, Attend, CopyPages, CountTokens, Device, EditLogits, Embed, GatedActivation,
+    GatherRows, Graph, Kernels, Linear, LogProbs, Lowered, OpError, Penalise, Program,
+    ResolveTokens, RmsNorm, Rope, RopeStoreKv, Sample, Step, StepClass, StoreKv, UpdatePages,
+    Weights,
 };
 
 use crate::detour::{Detour, Detoured};
@@ -16,7 +16,7 @@ use crate::detour::{Detour, Detoured};
 pub struct Ran {
     /// Its name.
     pub op: &'static str,
-    /// Rows of its main destination.
+    /// Rows of its main destination; of drawing, of the logits.
     pub rows: usize,
     /// Where that lies.
     pub address: usize,
@@ -74,6 +74,14 @@ impl<D: Device> Detour for Recorded<D> {
         self
     }
 
+    fn lower(&self, program: Arc<Program>, class: &StepClass) -> Lowered {
+        Lowered::plain(program, class, self.device.info().activation)
+    }
+
+    fn run(&self, list: &Lowered, weights: &Weights, step: &Step<'_>) -> Result<(), OpError> {
+        list.interpret(self, weights, step)
+    }
+
     fn capture(
         &self,
         run: &mut dyn FnMut() -> Result<(), OpError>,
@@ -84,16 +92,14 @@ impl<D: Device> Detour for Recorded<D> {
 }
 
 macro_rules! remembered {
-    ($($method:ident: $op:ident => $($destination:ident).+ $(, $result:ty)?;)*) => {
-        $(fn $method(&self, op: $op<'_>) -> remembered!(@ $($result)?) {
+    ($($method:ident: $op:ident => $($destination:ident).+;)*) => {
+        $(fn $method(&self, op: $op<'_>) -> Result<(), OpError> {
             let destination = &op.$($destination).+;
             let (rows, address) = (destination.rows(), destination.address() as usize);
             self.log.push(stringify!($method), rows, address);
             self.device.kernels().$method(op)
         })*
     };
-    (@) => { Result<(), OpError> };
-    (@ $result:ty) => { Result<$result, OpError> };
 }
 
 impl<D: Device> Kernels for Recorded<D> {
@@ -104,23 +110,17 @@ impl<D: Device> Kernels for Recorded<D> {
         count_tokens: CountTokens => counts;
         embed: Embed => out;
         linear: Linear => out;
-        late_linear: LateLinear => product.out;
-        packed_linear: PackedLinear => product.out;
-        gated_linear: GatedLinear => out, Form;
-        linear_add_norm: LinearAddNorm => out, NormState;
-        linear_largest: LinearLargest => draw.out;
         rms_norm: RmsNorm => out;
         add_rms_norm: AddRmsNorm => out;
         rope: Rope => x;
         store_kv: StoreKv => key;
         rope_store_kv: RopeStoreKv => key;
         attend: Attend => out;
-        rope_attend: RopeAttend => out;
         gated_activation: GatedActivation => out;
         gather_rows: GatherRows => out;
         edit_logits: EditLogits => logits;
         penalise: Penalise => logits;
-        sample: Sample => draw.out;
+        sample: Sample => logits;
         log_probs: LogProbs => log_probs;
     );
 }

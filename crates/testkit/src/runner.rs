@@ -1,10 +1,12 @@
 //! Runs steps of several sequences over paged keys and values, as an executor would.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use models::{LoadOptions, Model, Step, WantedTokens};
-use ops::{Device, KvCache, RaggedBatch, Staging};
-use tensor::{Buffer, DType, Scratch, View};
+use models::{LoadOptions, Model};
+use ops::program::{Arena, Input, InputViews, Leaves, Output, Sampled};
+use ops::{Device, KvCache, RaggedBatch, Staging, Step, StepClass};
+use tensor::{Buffer, DType, View};
 
 /// Small, so that sequences cross many pages.
 const PAGE: usize = 4;
@@ -13,12 +15,13 @@ const PAGES_A_ROW: usize = 32;
 /// A model on a device, with memory for a few sequences.
 pub struct Runner<'d> {
     device: &'d dyn Device,
-    model: Box<dyn Model>,
+    model: Model,
     keys_and_values: Vec<(Buffer, Buffer)>,
     page_table: Vec<u32>,
     lengths: Vec<usize>,
     staging: Box<dyn Staging>,
-    scratch: Scratch,
+    arena: Buffer,
+    last: Buffer,
 }
 
 /// The arrays of a step, back to back.
@@ -82,13 +85,14 @@ impl<'d> Runner<'d> {
         // Pages of all sequences lie scattered among each other, last ones first.
         let page = |row: usize, place: usize| ((PAGES_A_ROW - 1 - place) * rows + row) as u32;
         Self {
-            keys_and_values: (0..spec.layers).map(|_| (cache(), cache())).collect(),
+            keys_and_values: (0..spec.layers.len()).map(|_| (cache(), cache())).collect(),
             page_table: (0..rows)
                 .flat_map(|row| (0..PAGES_A_ROW).map(move |place| page(row, place)))
                 .collect(),
             lengths: vec![0; rows],
             staging: device.staging(1 << 16).expect("enough memory"),
-            scratch: Scratch::new(memory(16 << 20, "scratch")),
+            arena: memory(16 << 20, "values"),
+            last: memory(4, "last tokens"),
             device,
             model,
         }
@@ -152,40 +156,52 @@ impl<'d> Runner<'d> {
             )
         });
         let caches: Vec<KvCache<'_>> = caches.collect();
-        let page_table = staged.page_table.offset;
+        let tokens = staged.ids.count;
+        let sampled = staged.wanted.unwrap_or(staged.ids).count;
+        let class = StepClass {
+            tokens,
+            is_exact: true,
+            sampled: match (staged.wanted, sampled) {
+                (None, _) => Sampled::All,
+                (Some(_), 0) => Sampled::None,
+                (Some(_), sampled) => Sampled::Some(sampled),
+            },
+            leaves: Leaves::Logits,
+            hidden: false,
+        };
+        let program = self.model.program().for_class(&class);
+        program.verify().expect("a program that can run");
+        let list = self.device.lower(Arc::new(program), &class);
+        let mut given = InputViews::default()
+            .with(Input::StagedTokens, staged.ids.view(inputs))
+            .with(Input::LastTokens, self.last.view(0, 1, 1, DType::U32))
+            .with(Input::Positions, staged.positions.view(inputs))
+            .with(Input::Slots, staged.slots.view(inputs));
+        if let Some(wanted) = staged.wanted {
+            given = given.with(Input::SampledPlaces, wanted.view(inputs));
+        }
+        let bytes = self.arena.bytes();
+        let arena = Arena::new(self.arena.view_mut(0, 1, bytes, DType::U8));
         let step = Step {
-            kernels: self.device.kernels(),
-            scratch: &self.scratch,
-            dtype: info.activation,
-            ids: staged.ids.view(inputs),
-            positions: staged.positions.view(inputs),
-            slots: staged.slots.view(inputs),
-            batch: RaggedBatch {
+            arena,
+            tokens,
+            sampled,
+            inputs: given,
+            batch: Some(RaggedBatch {
                 starts: staged.starts.view(inputs),
                 lengths: staged.lengths.view(inputs),
                 table_rows: staged.table_rows.view(inputs),
-                page_table: inputs.cast(page_table, rows, PAGES_A_ROW, DType::U32),
+                page_table: inputs.cast(staged.page_table.offset, rows, PAGES_A_ROW, DType::U32),
                 page_size: PAGE,
                 max_query: staged.max_query,
-            },
-            kv: &caches,
-            wanted: match staged.wanted {
-                Some(wanted) => WantedTokens::At(wanted.view(inputs)),
-                None => WantedTokens::All,
-            },
+            }),
+            caches: &caches,
+            drawing: None,
         };
-        let wanted = staged.wanted.unwrap_or(staged.ids).count;
-        let scope = self.scratch.scope();
-        let mut hidden = scope.matrix(wanted, spec.hidden, info.activation);
-        let mut logits = scope.matrix(wanted, spec.vocabulary, DType::F32);
-        if wanted == 0 {
-            self.model.forward(&step, hidden).expect("a step that fits");
-            return Vec::new();
-        }
-        self.model
-            .forward_to_logits(&step, hidden.reborrow(), logits.reborrow())
-            .expect("a step that fits");
-        fetch(self.device, logits.view())
+        let ran = self.device.run(&list, self.model.weights(), &step);
+        ran.expect("a step that fits");
+        let logits = list.output(Output::Logits, arena, (tokens, sampled));
+        logits.map_or_else(Vec::new, |logits| fetch(self.device, logits.view()))
     }
 }
 

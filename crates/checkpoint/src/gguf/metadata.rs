@@ -35,6 +35,8 @@ pub struct HyperParameters {
     pub rope_dimension_count: Option<usize>,
     /// Base of the rotation frequencies.
     pub rope_freq_base: Option<f32>,
+    /// The same of layers that look back a window alone.
+    pub rope_freq_base_swa: Option<f32>,
     /// How positions beyond the trained ones are treated.
     pub rope_scaling: Option<RopeScaling>,
     /// Epsilon of the norms.
@@ -185,6 +187,7 @@ impl<'a> Metadata<'a> {
             value_length: size("attention.value_length")?,
             rope_dimension_count: size("rope.dimension_count")?,
             rope_freq_base: self.float(&key("rope.freq_base"))?,
+            rope_freq_base_swa: self.float(&key("rope.freq_base_swa"))?,
             rope_scaling: self.rope_scaling(architecture)?,
             rms_epsilon: required(&epsilon, self.float(&epsilon)?)?,
             vocab_size: size("vocab_size")?,

@@ -78,10 +78,11 @@ fn read_tables(bytes: &[u8]) -> Result<(Header, TensorTable), GgufError> {
     let header = Header::parse(bytes)?;
     let metadata = Metadata::new(&header, bytes);
     let renaming = names::Renaming::of(&metadata)?;
+    let architecture = metadata.text("general.architecture")?.unwrap_or_default();
     let mut table = TensorTable::default();
     for stored in &header.tensors {
         let tensor = TensorInfo {
-            name: names::hugging_face(&stored.name),
+            name: names::hugging_face(&stored.name, architecture),
             shape: stored.shape.clone(),
             encoding: stored.encoding,
             row_order: renaming.row_order(stored)?,

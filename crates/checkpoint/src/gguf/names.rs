@@ -25,14 +25,21 @@ const INNER: [(&str, &str); 11] = [
     ("ffn_down", "mlp.down_proj"),
 ];
 
-/// The Hugging Face name of a GGUF tensor; names we do not know stay as they are.
+/// Names that mean something else in files of an architecture, or are in no others.
+const OTHERS: [(&str, &str, &str); 3] = [
+    ("gemma3", "post_attention_norm", "post_attention_layernorm"),
+    ("gemma3", "ffn_norm", "pre_feedforward_layernorm"),
+    ("gemma3", "post_ffw_norm", "post_feedforward_layernorm"),
+];
+
+/// The Hugging Face name of a GGUF tensor of an architecture; names we do not know stay as they are.
 ///
 /// `blk.3.attn_q.weight` becomes `model.layers.3.self_attn.q_proj.weight`.
-pub fn hugging_face(name: &str) -> String {
-    renamed(name).unwrap_or_else(|| name.to_owned())
+pub fn hugging_face(name: &str, architecture: &str) -> String {
+    renamed(name, architecture).unwrap_or_else(|| name.to_owned())
 }
 
-fn renamed(name: &str) -> Option<String> {
+fn renamed(name: &str, architecture: &str) -> Option<String> {
     let (stem, kind) = name.rsplit_once('.')?;
     if !matches!(kind, "weight" | "bias") {
         return None;
@@ -42,7 +49,14 @@ fn renamed(name: &str) -> Option<String> {
     }
     let (layer, inner) = stem.strip_prefix("blk.")?.split_once('.')?;
     let layer: u32 = layer.parse().ok()?;
-    let (_, ours) = INNER.iter().find(|(theirs, _)| *theirs == inner)?;
+    let other = OTHERS
+        .iter()
+        .find(|(of, theirs, _)| (*of, *theirs) == (architecture, inner));
+    let usual = || INNER.iter().find(|(theirs, _)| *theirs == inner);
+    let ours = match other {
+        Some((_, _, ours)) => ours,
+        None => usual()?.1,
+    };
     Some(format!("model.layers.{layer}.{ours}.{kind}"))
 }
 
@@ -134,7 +148,23 @@ mod tests {
             ("blk.1.attn_q.scale", "blk.1.attn_q.scale"),
             ("", ""),
         ] {
-            assert_eq!(hugging_face(theirs), ours);
+            assert_eq!(hugging_face(theirs, "llama"), ours);
+        }
+        for (theirs, ours) in [
+            (
+                "blk.2.ffn_norm.weight",
+                "model.layers.2.pre_feedforward_layernorm.weight",
+            ),
+            (
+                "blk.2.post_attention_norm.weight",
+                "model.layers.2.post_attention_layernorm.weight",
+            ),
+            (
+                "blk.2.attn_norm.weight",
+                "model.layers.2.input_layernorm.weight",
+            ),
+        ] {
+            assert_eq!(hugging_face(theirs, "gemma3"), ours);
         }
     }
 }

@@ -75,6 +75,7 @@ fn values_are_read_as_they_were_written() {
             value_length: None,
             rope_dimension_count: None,
             rope_freq_base: Some(10_000.0),
+            rope_freq_base_swa: None,
             rope_scaling: None,
             rms_epsilon: 1e-5,
             vocab_size: None,

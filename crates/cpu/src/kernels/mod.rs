@@ -17,10 +17,9 @@ mod tables;
 use std::cell::RefCell;
 
 use ops::{
-    AddRmsNorm, Attend, CopyPages, CountTokens, DeviceError, EditLogits, Embed, Form,
-    GatedActivation, GatedLinear, GatherRows, HostWeight, Kernels, LateLinear, Linear,
-    LinearAddNorm, LinearLargest, LogProbs, NormState, OpError, PackedLinear, Penalise,
-    ResolveTokens, RmsNorm, Rope, RopeAttend, RopeStoreKv, Sample, StoreKv, UpdatePages, Weight,
+    AddRmsNorm, Attend, CopyPages, CountTokens, DeviceError, EditLogits, Embed, GatedActivation,
+    GatherRows, HostWeight, Kernels, Linear, LogProbs, OpError, Penalise, ResolveTokens, RmsNorm,
+    Rope, RopeStoreKv, Sample, StoreKv, UpdatePages, Weight,
 };
 use tensor::DType;
 
@@ -116,34 +115,6 @@ macro_rules! forward_all {
 }
 
 impl Kernels for CpuKernels {
-    // One after the other: a core has no launch to save.
-    fn rope_attend(&self, op: RopeAttend<'_>) -> Result<(), OpError> {
-        op.compose(self)
-    }
-
-    fn gated_linear(&self, op: GatedLinear<'_>) -> Result<Form, OpError> {
-        op.compose(self)
-    }
-
-    fn linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
-        op.compose(self)
-    }
-
-    fn linear_largest(&self, op: LinearLargest<'_>) -> Result<(), OpError> {
-        op.compose(self)
-    }
-
-    // No norm is left late and no row packed: one that was just written is still in the cache.
-    fn late_linear(&self, _: LateLinear<'_>) -> Result<(), OpError> {
-        Err(OpError::NotTaken { op: "late_linear" })
-    }
-
-    fn packed_linear(&self, _: PackedLinear<'_>) -> Result<(), OpError> {
-        Err(OpError::NotTaken {
-            op: "packed_linear",
-        })
-    }
-
     fn store_kv(&self, op: StoreKv<'_>) -> Result<(), OpError> {
         op.check()?;
         store_kv::store_kv(self, &op)

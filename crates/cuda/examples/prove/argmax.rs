@@ -2,11 +2,9 @@
 //! watches every access, to be run with `--own-gemms`, so that it reads bf12 weights.
 
 use cuda::CudaDevice;
+use cuda::fused::{GemmArgmax, GemmInput};
 use half::bf16;
-use ops::{
-    Device as _, Draw, HostValues, HostWeight, Inputs, Linear, LinearLargest, OpError,
-    SampleParams, Weight,
-};
+use ops::{Device as _, Draw, HostValues, HostWeight, Linear, OpError, SampleParams, Weight};
 use tensor::DType;
 
 use crate::bench::{MEMORY, Matrix, normals, time, weight};
@@ -65,14 +63,14 @@ impl Head {
     }
 
     fn draw(&mut self, device: &CudaDevice, weight: &Weight) -> Result<(), OpError> {
-        device.kernels().linear_largest(LinearLargest {
-            product: Linear {
+        device.run_gemm_argmax(GemmArgmax {
+            gemm: Linear {
                 x: self.x.view(),
                 weight,
                 bias: None,
                 out: self.scores.view_mut(),
             },
-            inputs: Inputs::Plain,
+            input: GemmInput::Plain,
             draw: Draw {
                 params: self.params.view(),
                 positions: self.numbered.view(),

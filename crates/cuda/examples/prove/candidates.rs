@@ -1,7 +1,8 @@
 //! Every GEMM candidate of ours: right, and how fast beside cuBLASLt. To be run with `--library-gemms`.
 
 use cuda::CudaDevice;
-use ops::{Activation, Device as _, GatedActivation, GatedLinear, Inputs, Linear, Weight};
+use cuda::fused::{GatedGemm, GemmInput};
+use ops::{Activation, Device as _, GatedActivation, Linear, Weight};
 use tensor::DType;
 
 use crate::bench::{Matrix, distance, linear, sync, time, weight};
@@ -161,19 +162,19 @@ fn gate(
     let fresh = || Matrix::floats(device, rows, outputs / 2, DType::BF16, &nothing);
     let (mut found, mut expected) = (fresh(), fresh());
     let (x, bias) = (x.view(), bias.map(Matrix::view));
-    let whole = GatedLinear {
-        product: Linear {
+    let whole = GatedGemm {
+        gemm: Linear {
             x,
             weight,
             bias,
             out: room.view_mut(),
         },
-        inputs: Inputs::Plain,
+        input: GemmInput::Plain,
         activation,
         out: found.view_mut(),
         readers: &[],
     };
-    kernels.gated_linear(whole).expect("a gated GEMM");
+    device.run_gated_gemm(whole).expect("a gated GEMM");
     let product = Linear {
         x,
         weight,

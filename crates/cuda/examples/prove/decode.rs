@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use cuda::CudaDevice;
-use ops::{
-    Attend, Device as _, HeadNorm, Heads, KvCache, OpError, RaggedBatch, RopeAttend, RopeStoreKv,
-};
+use cuda::fused::RopeAttend;
+use ops::{Attend, Device as _, HeadNorm, Heads, KvCache, OpError, RaggedBatch, RopeStoreKv};
 use tensor::DType;
 
 use crate::bench::{MEMORY, Matrix, distance, normals, repeated, takes_heads, time};
@@ -131,7 +130,7 @@ impl Step {
         };
         let kernels = device.kernels();
         if fused {
-            return kernels.rope_attend(RopeAttend {
+            return device.launch_rope_attend(RopeAttend {
                 rope,
                 batch,
                 scale,

@@ -2,9 +2,8 @@
 //! host that round nothing.
 
 use cuda::CudaDevice;
-use ops::{
-    Activation, Device as _, Form, GatedLinear, Inputs, LateNorm, Linear, LinearAddNorm, Weight,
-};
+use cuda::fused::{DeferredScale, GatedGemm, GemmAddNorm, GemmInput};
+use ops::{Activation, Linear, Weight};
 use tensor::DType;
 
 use crate::bench::{Matrix, distance, normals};
@@ -54,51 +53,50 @@ fn agrees(device: &CudaDevice, weights: &Weights, rows: usize, groups: bool) -> 
     let before = residual.read(device);
     let norm = Matrix::floats(device, 1, HIDDEN, DType::F32, &weights.norm);
     let (mut delta, mut normed) = (bf16(HIDDEN), bf16(HIDDEN));
-    let parts = HIDDEN.div_ceil(LateNorm::PART);
+    let parts = HIDDEN.div_ceil(DeferredScale::PART);
     let mut squares = Matrix::new(device, rows, parts, DType::F32);
     let (mut wide, mut inner, mut out) = (bf16(2 * INNER), bf16(INNER), bf16(HIDDEN));
-    let kernels = device.kernels();
-    let state = kernels.linear_add_norm(LinearAddNorm {
-        product: Linear {
+    let state = device.run_gemm_add_norm(GemmAddNorm {
+        gemm: Linear {
             x: x.view(),
             weight: &weights.output.0,
             bias: None,
             out: delta.view_mut(),
         },
-        inputs: Inputs::Plain,
+        input: GemmInput::Plain,
         residual: residual.view_mut(),
         weight: norm.view(),
         eps: EPS,
         out: normed.view_mut(),
         squares: squares.view_mut(),
-        readers: std::slice::from_ref(&weights.gate_up.0),
+        readers: &[&weights.gate_up.0],
     });
     let state = state.expect("the end of attention");
-    let inputs = state.inputs(LateNorm {
+    let scale = DeferredScale {
         squares: squares.view(),
         width: HIDDEN,
         eps: EPS,
-    });
-    let form = kernels.gated_linear(GatedLinear {
-        product: Linear {
+    };
+    let form = device.run_gated_gemm(GatedGemm {
+        gemm: Linear {
             x: normed.view(),
             weight: &weights.gate_up.0,
             bias: None,
             out: wide.view_mut(),
         },
-        inputs,
+        input: state.input(scale),
         activation: Activation::Silu,
         out: inner.view_mut(),
-        readers: std::slice::from_ref(&weights.down.0),
+        readers: &[&weights.down.0],
     });
-    let form: Form = form.expect("gates");
+    let form = form.expect("gates");
     let last = Linear {
         x: inner.view(),
         weight: &weights.down.0,
         bias: None,
         out: out.view_mut(),
     };
-    let ran = Inputs::from(form).multiply(kernels, last);
+    let ran = device.multiply(form.input(scale), last);
     ran.expect("the GEMM after the gates");
     let (x, sums, found) = (x.read(device), residual.read(device), out.read(device));
     let mut errors = [0.0f64; 2];

@@ -8,9 +8,10 @@ mod replay;
 use std::time::{Duration, Instant};
 
 use cuda::CudaDevice;
+use cuda::fused::{DeferredScale, GatedGemm, GemmAddNorm, GemmInput, RopeAttend, RowForm};
 use ops::{
-    Activation, Device as _, Form, GatedLinear, HeadNorm, Inputs, KvCache, LateNorm, Linear,
-    LinearAddNorm, NormState, OpError, RaggedBatch, RopeAttend, RopeStoreKv, Weight, WeightFormat,
+    Activation, Device as _, HeadNorm, KvCache, Linear, OpError, RaggedBatch, RopeStoreKv, Weight,
+    WeightFormat,
 };
 use tensor::DType;
 
@@ -31,9 +32,9 @@ const SUSTAINED_REPLAYS: usize = 20;
 const EPS: f32 = 1e-6;
 
 struct Layer {
-    qkv: [Weight; 1],
+    qkv: Weight,
     output: Weight,
-    gate_up: [Weight; 1],
+    gate_up: Weight,
     down: Weight,
     bias: Matrix,
 }
@@ -46,7 +47,7 @@ impl Layer {
         })
     }
 
-    /// Weights of two bytes that are bf12 too.
+    /// Weights of two bytes that are folded too.
     fn bf12(device: &CudaDevice, dims: &Dims, seed: u64) -> Self {
         Self::of(device, dims, seed, &|rows, cols| {
             let weight = weight(device, rows, cols, seed);
@@ -75,9 +76,9 @@ impl Layer {
     ) -> Self {
         let qkv = dims.qkv();
         Self {
-            qkv: [weight(qkv, dims.hidden)],
+            qkv: weight(qkv, dims.hidden),
             output: weight(dims.hidden, dims.heads.query_width()),
-            gate_up: [weight(2 * dims.inner, dims.hidden)],
+            gate_up: weight(2 * dims.inner, dims.hidden),
             down: weight(dims.hidden, dims.inner),
             bias: Matrix::floats(device, 1, qkv, DType::BF16, &repeated(qkv, seed)),
         }
@@ -101,7 +102,7 @@ struct Step {
     delta: Matrix,
     squares: Matrix,
     /// Of the rows that the next layer reads.
-    state: NormState,
+    state: RowForm,
     qkv: Matrix,
     mixed: Matrix,
     wide: Matrix,
@@ -109,7 +110,7 @@ struct Step {
 }
 
 impl Step {
-    /// Sequences of these lengths, each with as many new tokens at its end.
+    /// Sequences of these lengths, each with so many new tokens at its end.
     fn new(device: &CudaDevice, dims: &Dims, lengths: &[usize], new: usize) -> Self {
         let (sequences, longest) = (lengths.len(), longest(lengths));
         let (pages, rows) = (longest.div_ceil(PAGE), sequences * new);
@@ -150,10 +151,10 @@ impl Step {
             squares: Matrix::new(
                 device,
                 rows,
-                dims.hidden.div_ceil(LateNorm::PART),
+                dims.hidden.div_ceil(DeferredScale::PART),
                 DType::F32,
             ),
-            state: NormState::Done,
+            state: RowForm::Plain,
             qkv: bf16(heads.query_width() + 2 * heads.kv_width()),
             mixed: bf16(heads.query_width()),
             wide: bf16(2 * dims.inner),
@@ -167,27 +168,28 @@ impl Step {
         &mut self,
         device: &CudaDevice,
         weight: &Weight,
-        readers: &[Weight],
-        inputs: Option<Form>,
-    ) -> Result<NormState, OpError> {
-        let (x, inputs) = match inputs {
-            None => (&self.mixed, Inputs::Plain),
-            Some(form) => (&self.inner, form.into()),
+        readers: &Weight,
+        input: Option<RowForm>,
+    ) -> Result<RowForm, OpError> {
+        let (x, input) = match input {
+            None => (&self.mixed, GemmInput::Plain),
+            Some(RowForm::Codes) => (&self.inner, GemmInput::Codes),
+            Some(_) => (&self.inner, GemmInput::Plain),
         };
-        device.kernels().linear_add_norm(LinearAddNorm {
-            product: Linear {
+        device.run_gemm_add_norm(GemmAddNorm {
+            gemm: Linear {
                 x: x.view(),
                 weight,
                 bias: None,
                 out: self.delta.view_mut(),
             },
-            inputs,
+            input,
             residual: self.residual.view_mut(),
             weight: self.norm.view(),
             eps: EPS,
             out: self.hidden.view_mut(),
             squares: self.squares.view_mut(),
-            readers,
+            readers: &[readers],
         })
     }
 
@@ -198,14 +200,14 @@ impl Step {
         layer: &Layer,
         cache: &mut Cache,
     ) -> Result<(), OpError> {
-        let (kernels, heads) = (device.kernels(), dims.heads);
+        let heads = dims.heads;
         let product = Linear {
             x: self.hidden.view(),
-            weight: &layer.qkv[0],
+            weight: &layer.qkv,
             bias: dims.bias.then(|| layer.bias.view()),
             out: self.qkv.view_mut(),
         };
-        inputs(self.state, &self.squares, dims.hidden).multiply(kernels, product)?;
+        device.multiply(input(self.state, &self.squares, dims.hidden), product)?;
         let (query, kv) = self.qkv.view_mut().split_columns(heads.query_width());
         let (key, value) = kv.split_columns(heads.kv_width());
         let norm = || {
@@ -215,7 +217,7 @@ impl Step {
             })
         };
         let [starts, lengths, table_rows, page_table] = &self.batch;
-        kernels.rope_attend(RopeAttend {
+        device.launch_rope_attend(RopeAttend {
             rope: RopeStoreKv {
                 query,
                 key,
@@ -243,26 +245,26 @@ impl Step {
             out: self.mixed.view_mut(),
         })?;
         let state = self.add_norm(device, &layer.output, &layer.gate_up, None)?;
-        let form = kernels.gated_linear(GatedLinear {
-            product: Linear {
+        let form = device.run_gated_gemm(GatedGemm {
+            gemm: Linear {
                 x: self.hidden.view(),
-                weight: &layer.gate_up[0],
+                weight: &layer.gate_up,
                 bias: None,
                 out: self.wide.view_mut(),
             },
-            inputs: inputs(state, &self.squares, dims.hidden),
+            input: input(state, &self.squares, dims.hidden),
             activation: Activation::Silu,
             out: self.inner.view_mut(),
-            readers: std::slice::from_ref(&layer.down),
+            readers: &[&layer.down],
         })?;
         self.state = self.add_norm(device, &layer.down, &layer.qkv, Some(form))?;
         Ok(())
     }
 }
 
-/// Normalised rows as a GEMM takes them.
-fn inputs(state: NormState, squares: &Matrix, width: usize) -> Inputs<'_> {
-    state.inputs(LateNorm {
+/// Normalised rows as a product takes them.
+fn input(state: RowForm, squares: &Matrix, width: usize) -> GemmInput<'_> {
+    state.input(DeferredScale {
         squares: squares.view(),
         width,
         eps: EPS,
@@ -455,7 +457,7 @@ fn measure(device: &CudaDevice, dims: &Dims, layers: &[Layer], lengths: &[usize]
     let us = time(device, 2 * MEASURED, |turn| scene.run(device, layers, turn));
     let heads = dims.heads;
     let layer = &layers[0];
-    let weights = [&layer.qkv[0], &layer.output, &layer.gate_up[0], &layer.down];
+    let weights = [&layer.qkv, &layer.output, &layer.gate_up, &layer.down];
     let weights: usize = weights.into_iter().map(Weight::bytes).sum();
     let cache = 2 * device.info().kv.size() * positions * heads.kv_width();
     let floor = (weights + cache) as f64 / MEMORY;

@@ -155,6 +155,7 @@ fn embedding(device: &CudaDevice) {
         device.kernels().embed(Embed {
             ids: ids.view(),
             table: &table,
+            scale: 1.0,
             out: out.view_mut(),
         })
     });

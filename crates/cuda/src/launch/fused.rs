@@ -1,19 +1,17 @@
-//! Ops that one GEMM kernel does whole, where that is faster; else they run one after the other.
+//! Ops that one GEMM computes with its epilogue, where that is faster; else one kernel after the other.
 
-use ops::{
-    Activation, Form, GatedLinear, Inputs, LateLinear, LateNorm, LinearAddNorm, LinearLargest,
-    NormState, OpError, Weight,
-};
+use ops::{Activation, AddRmsNorm, GatedActivation, Kernels as _, Linear, OpError, Sample, Weight};
 use tensor::{DType, ViewMut};
 
 use crate::device::CudaDevice;
 use crate::launch::are_aligned;
 use crate::launch::norm::NormParams;
 use crate::linear::{AddNorm, Epilogue, Gemm, MOST_ROWS};
+use crate::lower::{DeferredScale, GatedGemm, GemmAddNorm, GemmArgmax, GemmInput, RowForm};
 use crate::megakernel::Megakernel;
 
 impl CudaDevice {
-    /// True when a GEMM goes into the megakernel.
+    /// True when a product goes into a chain.
     pub(crate) fn takes_megakernel(&self, weight: &Weight, product: &Gemm<'_>) -> bool {
         self.takes_megakernel_rows(weight, product.x.rows()) && product.rows_are_aligned()
     }
@@ -28,7 +26,7 @@ impl CudaDevice {
         &self,
         product: &Gemm<'_>,
         weight: &Weight,
-        how: (Option<LateNorm<'_>>, &Epilogue<'_>),
+        how: (Option<DeferredScale<'_>>, &Epilogue<'_>),
     ) -> Result<(), OpError> {
         let Some(megakernel) = &self.megakernel else {
             return Err(OpError::NotTaken { op: "megakernel" });
@@ -37,12 +35,12 @@ impl CudaDevice {
         Ok(megakernel.gemm(&self.context, product, weight, how)?)
     }
 
-    /// One GEMM with its fused neighbours; none where no kernel of ours is preferred.
+    /// One product with what surrounds it; none where no kernel of ours is to be preferred.
     fn fuse(
         &self,
         product: &Gemm<'_>,
         weight: &Weight,
-        (norm, epilogue): (Option<LateNorm<'_>>, &Epilogue<'_>),
+        (norm, epilogue): (Option<DeferredScale<'_>>, &Epilogue<'_>),
     ) -> Option<Result<(), OpError>> {
         if self.takes_megakernel(weight, product) {
             return Some(self.megakernel_gemm(product, weight, (norm, epilogue)));
@@ -56,29 +54,38 @@ impl CudaDevice {
         Some(ran.map_err(OpError::from))
     }
 
-    /// True when GEMMs of `rows` rows with the weight take a deferred RMS scale.
-    fn reads_late(&self, weight: &Weight, rows: usize) -> bool {
+    /// True when products of so many rows with the weight can complete a norm.
+    fn reads_deferred(&self, weight: &Weight, rows: usize) -> bool {
         self.takes_megakernel_rows(weight, rows)
             || self.gemms.fusable(weight, rows, false).is_some()
     }
 
-    pub(crate) fn run_late_linear(&self, op: LateLinear<'_>) -> Result<(), OpError> {
-        let (weight, norm) = (op.product.weight, Some(op.norm));
-        let product = Gemm::from(op.product);
-        self.fuse(&product, weight, (norm, &Epilogue::Store))
-            .unwrap_or(Err(OpError::NotTaken { op: "late_linear" }))
+    /// A GEMM of rows in whatever form they are.
+    pub fn multiply(&self, input: GemmInput<'_>, gemm: Linear<'_>) -> Result<(), OpError> {
+        match input {
+            GemmInput::Plain => self.linear(gemm),
+            GemmInput::Codes => self.run_codes(gemm),
+            GemmInput::Deferred(scale) => {
+                let (weight, product) = (gemm.weight, Gemm::from(gemm));
+                self.fuse(&product, weight, (Some(scale), &Epilogue::Store))
+                    .unwrap_or(Err(OpError::NotTaken {
+                        op: "linear of a deferred norm",
+                    }))
+            }
+        }
     }
 
-    pub(crate) fn run_gated_linear(&self, op: GatedLinear<'_>) -> Result<Form, OpError> {
-        let norm = match op.inputs {
-            Inputs::Plain => None,
-            Inputs::Late(norm) => Some(norm),
-            Inputs::Packed => return self.run_gates(op),
+    /// A GEMM and its gates: in one kernel, or in two. Says in what form it left the results.
+    pub fn run_gated_gemm(&self, op: GatedGemm<'_>) -> Result<RowForm, OpError> {
+        let norm = match op.input {
+            GemmInput::Plain => None,
+            GemmInput::Deferred(scale) => Some(scale),
+            GemmInput::Codes => return self.run_gates(op),
         };
-        let weight = op.product.weight;
+        let weight = op.gemm.weight;
         let product = Gemm {
-            x: op.product.x,
-            bias: op.product.bias,
+            x: op.gemm.x,
+            bias: op.gemm.bias,
             out: op.out,
         };
         let epilogue = Epilogue::Gated {
@@ -94,44 +101,83 @@ impl CudaDevice {
         };
         let out = product.out;
         match fused {
-            Some(ran) => ran.map(|()| Form::Plain),
-            None => self.run_gates(GatedLinear { out, ..op }),
+            Some(ran) => ran.map(|()| RowForm::Plain),
+            None => self.run_gates(GatedGemm { out, ..op }),
         }
     }
 
-    /// One GEMM with an argmax epilogue and a small kernel, where no row of logits need be written.
-    pub(crate) fn run_linear_largest(&self, mut op: LinearLargest<'_>) -> Result<(), OpError> {
-        let weight = op.product.weight;
-        let norm = match op.inputs {
-            Inputs::Plain => None,
-            Inputs::Late(norm) => Some(norm),
-            Inputs::Packed => return op.compose(self),
+    /// A GEMM, and a kernel for its gates.
+    pub(crate) fn run_gates_apart(&self, op: GatedGemm<'_>) -> Result<RowForm, OpError> {
+        let mut gemm = op.gemm;
+        self.multiply(op.input, gemm.reborrow())?;
+        self.gated_activation(GatedActivation {
+            gate_up: gemm.out.view(),
+            activation: op.activation,
+            out: op.out,
+        })?;
+        Ok(RowForm::Plain)
+    }
+
+    /// A GEMM, and a kernel that adds and normalises.
+    pub(crate) fn run_norm_apart(&self, op: GemmAddNorm<'_>) -> Result<RowForm, OpError> {
+        let mut gemm = op.gemm;
+        self.multiply(op.input, gemm.reborrow())?;
+        self.add_rms_norm(AddRmsNorm {
+            x: gemm.out.view(),
+            residual: op.residual,
+            weight: op.weight,
+            eps: op.eps,
+            out: op.out,
+        })?;
+        Ok(RowForm::Plain)
+    }
+
+    /// A GEMM, and a kernel that draws from all its results.
+    fn run_argmax_apart(&self, op: GemmArgmax<'_>) -> Result<(), OpError> {
+        let mut gemm = op.gemm;
+        self.multiply(op.input, gemm.reborrow())?;
+        self.sample(Sample {
+            logits: gemm.out.view(),
+            draw: op.draw,
+        })
+    }
+
+    /// One product and a small kernel, where no row's scores need be written.
+    pub fn run_gemm_argmax(&self, mut op: GemmArgmax<'_>) -> Result<(), OpError> {
+        let weight = op.gemm.weight;
+        let norm = match op.input {
+            GemmInput::Plain => None,
+            GemmInput::Deferred(scale) => Some(scale),
+            GemmInput::Codes => return self.run_argmax_apart(op),
         };
-        let product = Gemm::from(op.product.reborrow());
+        let product = Gemm::from(op.gemm.reborrow());
         let fits = product.bias.is_none()
             && product.rows_are_aligned()
             && product.x.rows() <= MOST_ROWS
             && !self.takes_megakernel(weight, &product);
         let keys = self.sampling.largest();
         if !fits || !self.gemms.run_argmax(&product, weight, norm, keys)? {
-            return op.compose(self);
+            return self.run_argmax_apart(op);
         }
         Ok(self.finish_argmax(&op.draw)?)
     }
 
-    pub(crate) fn run_linear_add_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
-        let (rows, weight) = (op.product.x.rows(), op.product.weight);
-        let late = |weight: &Weight| self.reads_late(weight, rows);
-        let read_late = !op.readers.is_empty() && op.readers.iter().all(late) && late(weight);
+    /// A GEMM that is added to the residual and normalised. Says in what form it left the normalised rows.
+    pub fn run_gemm_add_norm(&self, op: GemmAddNorm<'_>) -> Result<RowForm, OpError> {
+        let (rows, weight) = (op.gemm.x.rows(), op.gemm.weight);
+        let deferred = |weight: &Weight| self.reads_deferred(weight, rows);
+        let defers = !op.readers.is_empty()
+            && op.readers.iter().all(|weight| deferred(weight))
+            && deferred(weight);
         let product = Gemm {
-            x: op.product.x,
-            bias: op.product.bias,
+            x: op.gemm.x,
+            bias: op.gemm.bias,
             out: op.out,
         };
         // Readers take the sums by 16-byte vectors, as this GEMM takes its inputs, and squares by fours.
         let place = |matrix: &ViewMut<'_>| (matrix.address() as u64, matrix.stride());
         let all = [place(&product.out), place(&op.residual)];
-        let fits = matches!(op.inputs, Inputs::Plain)
+        let fits = matches!(op.input, GemmInput::Plain)
             && product.rows_are_aligned()
             && product.results_are_quads()
             && are_aligned(product.out.cols(), &all)
@@ -140,9 +186,9 @@ impl CudaDevice {
             && (op.weight.address() as usize).is_multiple_of(16)
             && op.residual.dtype() == DType::BF16
             && op.weight.dtype() == DType::F32;
-        if !(read_late && fits) {
+        if !(defers && fits) {
             let out = product.out;
-            return self.run_split_k(LinearAddNorm { out, ..op });
+            return self.run_split_k(GemmAddNorm { out, ..op });
         }
         let epilogue = Epilogue::AddNorm(AddNorm {
             residual: op.residual,
@@ -151,21 +197,21 @@ impl CudaDevice {
         });
         self.fuse(&product, weight, (None, &epilogue))
             .unwrap_or(Err(OpError::NotTaken {
-                op: "linear_add_norm",
+                op: "linear with a deferred norm",
             }))?;
-        Ok(NormState::Late)
+        Ok(RowForm::Deferred)
     }
 
-    /// Split-K by two, whose sums the norm adds, where that is faster than one GEMM and a norm.
-    fn run_split_k(&self, mut op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
+    /// Two products of half of the inputs each, which the norm adds up, where that is faster than one product and a norm.
+    fn run_split_k(&self, mut op: GemmAddNorm<'_>) -> Result<RowForm, OpError> {
         let residual = (op.residual.address() as u64, op.residual.stride());
         let out = (op.out.address() as u64, op.out.stride());
-        let (weight, product) = (op.product.weight, Gemm::from(op.product.reborrow()));
+        let (weight, product) = (op.gemm.weight, Gemm::from(op.gemm.reborrow()));
         let norm = NormParams::new(product.out.view(), op.weight, residual, out, op.eps);
-        let plain = matches!(op.inputs, Inputs::Plain)
+        let plain = matches!(op.input, GemmInput::Plain)
             && [op.residual.dtype(), op.out.dtype()] == [DType::BF16; 2];
         if plain && self.gemms.run_split_k(&product, weight, norm)? {
-            return Ok(NormState::Done);
+            return Ok(RowForm::Plain);
         }
         self.run_norm(op)
     }

@@ -1,5 +1,6 @@
-use ops::op::{CountTokens, ResolveTokens, UpdatePages};
-use ops::{Activation, DeviceError, GatedActivation, OpError};
+use ops::{
+    Activation, CountTokens, DeviceError, GatedActivation, OpError, ResolveTokens, UpdatePages,
+};
 use tensor::{View, ViewMut};
 
 use super::{Grid, are_aligned, launch, launch_late};
@@ -76,6 +77,15 @@ struct ActivationParams {
     width: u32,
     gelu: u32,
     vectors: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ScaleParams {
+    rows: u64,
+    stride: u32,
+    width: u32,
+    factor: f32,
 }
 
 /// Pieces of an activation that a thread takes; kernels/activation.cu has the same number.
@@ -162,6 +172,22 @@ impl CudaDevice {
         let function = self.functions.gather_rows;
         // SAFETY: the struct of the kernel; the caller's matrix has rows for all indices.
         Ok(unsafe { launch(&self.context, function, params.grid(rows), &params) }?)
+    }
+
+    /// Multiplies rows with a factor in place, unless it is one.
+    pub(crate) fn launch_scale(&self, rows: &ViewMut<'_>, factor: f32) -> Result<(), OpError> {
+        if (factor - 1.0).abs() <= 0.0 || rows.rows() == 0 {
+            return Ok(());
+        }
+        let params = ScaleParams {
+            rows: rows.address() as u64,
+            stride: rows.stride() as u32,
+            width: rows.cols() as u32,
+            factor,
+        };
+        let grid = Grid::line(rows.rows(), 256);
+        // SAFETY: the struct of the kernel; address and stride come from a checked view.
+        Ok(unsafe { launch(&self.context, self.functions.scale_rows, grid, &params) }?)
     }
 
     pub(crate) fn launch_gated_activation(&self, op: &GatedActivation<'_>) -> Result<(), OpError> {

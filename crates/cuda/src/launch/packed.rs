@@ -1,20 +1,19 @@
-//! Rows that go from one eight-bit GEMM to the next as codes, packed by the kernel that makes them.
+//! Rows that go from one product of eight-bit floats to the next as codes: what makes them packs them.
 
-use ops::{
-    Activation, Form, GatedLinear, Inputs, Linear, LinearAddNorm, NormState, OpError, PackedLinear,
-};
+use ops::{Activation, Linear, OpError};
 use tensor::DType;
 
 use crate::device::CudaDevice;
 use crate::launch::are_aligned;
 use crate::linear::{Float8Weight, Gemm, Lacking, PackedRows, Source};
+use crate::lower::{GatedGemm, GemmAddNorm, GemmInput, RowForm};
 
 impl CudaDevice {
-    pub(crate) fn run_packed_linear(&self, op: PackedLinear<'_>) -> Result<(), OpError> {
-        let op = op.product;
+    /// A GEMM of rows that are codes.
+    pub(crate) fn run_codes(&self, op: Linear<'_>) -> Result<(), OpError> {
         let Some(weight) = op.weight.layout::<Float8Weight>() else {
             return Err(OpError::NotTaken {
-                op: "packed_linear",
+                op: "linear of codes",
             });
         };
         if op.x.rows() == 0 {
@@ -23,33 +22,33 @@ impl CudaDevice {
         Ok(self.gemms.run_packed(&Gemm::from(op), weight)?)
     }
 
-    /// A GEMM, and its gates packed where its readers want them so.
-    pub(crate) fn run_gates(&self, op: GatedLinear<'_>) -> Result<Form, OpError> {
-        let gates = &op.product.out;
+    /// A product, and its gates packed where its readers want them so.
+    pub(crate) fn run_gates(&self, op: GatedGemm<'_>) -> Result<RowForm, OpError> {
+        let gates = &op.gemm.out;
         let gates = (gates.address() as u64, gates.stride());
         let packing = self.gemms.packing(op.readers, &op.out);
         let Some(to) = packing.filter(|_| are_aligned(op.out.cols(), &[gates])) else {
-            return op.compose(self);
+            return self.run_gates_apart(op);
         };
-        let mut product = op.product;
-        let lacking = self.multiply_bare(op.inputs, product.reborrow())?;
+        let mut product = op.gemm;
+        let lacking = self.multiply_bare(op.input, product.reborrow())?;
         let source = Source::Gates {
             gate_up: product.out.view(),
             lacking,
             gelu: op.activation == Activation::GeluTanh,
         };
         self.gemms.pack(source, &to)?;
-        Ok(Form::Packed)
+        Ok(RowForm::Codes)
     }
 
-    /// A GEMM, and the norm after it packed where its readers want it so.
-    pub(crate) fn run_norm(&self, op: LinearAddNorm<'_>) -> Result<NormState, OpError> {
+    /// A product, and the norm behind it packed where its readers want it so.
+    pub(crate) fn run_norm(&self, op: GemmAddNorm<'_>) -> Result<RowForm, OpError> {
         let Some(to) = self.norm_packing(&op) else {
-            return op.compose(self);
+            return self.run_norm_apart(op);
         };
         let residual = (op.residual.address() as u64, op.residual.stride());
-        let mut product = op.product;
-        let lacking = self.multiply_bare(op.inputs, product.reborrow())?;
+        let mut product = op.gemm;
+        let lacking = self.multiply_bare(op.input, product.reborrow())?;
         let source = Source::Norm {
             x: product.out.view(),
             lacking,
@@ -58,19 +57,19 @@ impl CudaDevice {
             eps: op.eps,
         };
         self.gemms.pack(source, &to)?;
-        Ok(NormState::Packed)
+        Ok(RowForm::Codes)
     }
 
-    /// A GEMM that may leave unscaled sums, for the kernel that packs them; returns their scales.
+    /// A product whose results may lack their scales, for the kernel that packs them; says which.
     fn multiply_bare(
         &self,
-        inputs: Inputs<'_>,
+        input: GemmInput<'_>,
         mut product: Linear<'_>,
     ) -> Result<Option<Lacking>, OpError> {
-        let form = match inputs {
-            Inputs::Plain => Some(Form::Plain),
-            Inputs::Packed => Some(Form::Packed),
-            Inputs::Late(_) => None,
+        let form = match input {
+            GemmInput::Plain => Some(RowForm::Plain),
+            GemmInput::Codes => Some(RowForm::Codes),
+            GemmInput::Deferred(_) => None,
         };
         if let (Some(form), Some(weight)) = (form, product.weight.layout::<Float8Weight>()) {
             let bare = Gemm::from(product.reborrow());
@@ -79,13 +78,13 @@ impl CudaDevice {
                 return Ok(lacking);
             }
         }
-        inputs.multiply(self, product)?;
+        self.multiply(input, product)?;
         Ok(None)
     }
 
-    fn norm_packing(&self, op: &LinearAddNorm<'_>) -> Option<PackedRows> {
+    fn norm_packing(&self, op: &GemmAddNorm<'_>) -> Option<PackedRows> {
         let to = self.gemms.packing(op.readers, &op.out)?;
-        let (x, residual) = (&op.product.out, &op.residual);
+        let (x, residual) = (&op.gemm.out, &op.residual);
         let matrices = [
             (x.address() as u64, x.stride()),
             (residual.address() as u64, residual.stride()),

@@ -1,13 +1,14 @@
 //! GEMMs whose blocks take a tile of outputs each, and the blocks of a cluster split K of one: of tens of rows and, with
 //! eight-bit floats, of any few.
 
-use ops::{DeviceError, LateNorm};
+use ops::DeviceError;
 
 use super::epilogue::{Epilogue, EpilogueParams};
 use super::kernels::LinearParams;
 use super::{DeviceWeight, Gemm};
 use crate::context::Context;
 use crate::launch::{Grid, WHOLE_ROOM, clusters_at_once, launch_clusters};
+use crate::lower::DeferredScale;
 use crate::module::{Function, Modules};
 use crate::tensor_map::{TensorMap, TiledMatrix};
 
@@ -245,7 +246,7 @@ impl ClusterKernels {
         cluster: Cluster,
         gemm: &Gemm<'_>,
         weight: &DeviceWeight,
-        (norm, epilogue): (Option<LateNorm<'_>>, &Epilogue<'_>),
+        (norm, epilogue): (Option<DeferredScale<'_>>, &Epilogue<'_>),
     ) -> Result<(), DeviceError> {
         let x = &gemm.x;
         let outputs = epilogue.outputs(gemm);

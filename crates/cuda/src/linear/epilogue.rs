@@ -1,9 +1,9 @@
 //! Epilogues of our GEMM kernels, and the parameters of what is fused around a GEMM.
 
-use ops::LateNorm;
 use tensor::{DType, View, ViewMut};
 
 use super::Gemm;
+use crate::lower::DeferredScale;
 
 /// What becomes of a GEMM's sums.
 pub(crate) enum Epilogue<'a> {
@@ -91,7 +91,7 @@ impl EpilogueParams {
     pub(crate) fn new(
         gemm: &Gemm<'_>,
         (outputs, stages): (usize, usize),
-        norm: Option<LateNorm<'_>>,
+        norm: Option<DeferredScale<'_>>,
         epilogue: &Epilogue<'_>,
     ) -> Self {
         let mut all = Self {

@@ -1,9 +1,10 @@
 //! GEMMs that do the work of the small kernels around them.
 
-use ops::{DeviceError, LateNorm, Weight};
+use ops::{DeviceError, Weight};
 
 use super::cluster::Cluster;
 use super::{Candidate, DeviceWeight, Epilogue, Float8Weight, Gemm, Gemms, Shape, Variant, locked};
+use crate::lower::DeferredScale;
 use crate::options::GemmChoice;
 
 /// A weight, and the shape of our kernel for its GEMMs.
@@ -60,7 +61,7 @@ impl Gemms {
         &self,
         gemm: &Gemm<'_>,
         weight: &Weight,
-        norm: Option<LateNorm<'_>>,
+        norm: Option<DeferredScale<'_>>,
         keys: u64,
     ) -> Result<bool, DeviceError> {
         let fusable = self.fusable(weight, gemm.x.rows(), false);
@@ -92,7 +93,7 @@ impl Gemms {
         &self,
         gemm: &Gemm<'_>,
         fusable: Fusable<'_>,
-        norm: Option<LateNorm<'_>>,
+        norm: Option<DeferredScale<'_>>,
         epilogue: &Epilogue<'_>,
     ) -> Result<(), DeviceError> {
         match fusable {

@@ -1,6 +1,6 @@
 //! Our GEMM kernels for up to 256 rows, which stream weights at memory bandwidth.
 
-use ops::{DeviceError, LateNorm};
+use ops::DeviceError;
 
 use super::bf12::Bf12Kernels;
 use super::cluster::{Cluster, ClusterKernels};
@@ -9,6 +9,7 @@ use super::wide::WideKernels;
 use super::{DeviceWeight, Gemm};
 use crate::context::Context;
 use crate::launch::{Grid, MOST_ROOM, launch};
+use crate::lower::DeferredScale;
 use crate::module::{Function, Modules};
 use crate::tensor_map::{TensorMap, TiledMatrix};
 
@@ -190,7 +191,7 @@ impl GemmKernels {
         variant: Variant,
         gemm: &Gemm<'_>,
         weight: &DeviceWeight,
-        how: (Option<LateNorm<'_>>, &Epilogue<'_>),
+        how: (Option<DeferredScale<'_>>, &Epilogue<'_>),
     ) -> Result<(), DeviceError> {
         match variant {
             Variant::Few(few) => self.run_few(context, few, gemm, weight, how),
@@ -209,7 +210,7 @@ impl GemmKernels {
         few: Few,
         gemm: &Gemm<'_>,
         weight: &DeviceWeight,
-        (norm, epilogue): (Option<LateNorm<'_>>, &Epilogue<'_>),
+        (norm, epilogue): (Option<DeferredScale<'_>>, &Epilogue<'_>),
     ) -> Result<(), DeviceError> {
         let x = &gemm.x;
         let outputs = epilogue.outputs(gemm);

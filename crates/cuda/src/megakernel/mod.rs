@@ -10,13 +10,14 @@ mod weight;
 
 use std::sync::Arc;
 
-use ops::{DeviceError, LateNorm, RopeAttend, Weight};
+use ops::{DeviceError, Weight};
 use tensor::{Buffer, DType};
 
 use crate::context::Context;
 use crate::launch::attend::FreshParams;
 use crate::launch::{Grid, WHOLE_ROOM, are_aligned, launch};
 use crate::linear::{Epilogue, Gemm};
+use crate::lower::{DeferredScale, RopeAttend};
 use crate::memory::allocate;
 use crate::module::Modules;
 
@@ -83,7 +84,7 @@ impl Megakernel {
             kernels: Varieties::new(modules)?,
             progress: room(8)?,
             results: room(MESSAGE_BUFFERS * MOST_ROWS * MAX_SENT / 2 * WORD)?,
-            squares: room(MESSAGE_BUFFERS * MOST_ROWS * MAX_SENT / LateNorm::PART * WORD)?,
+            squares: room(MESSAGE_BUFFERS * MOST_ROWS * MAX_SENT / DeferredScale::PART * WORD)?,
             parts: room(ALL_PARTS * MOST_HEADS * (HEAD + 2) * WORD)?,
             blocks: units.min(MOST_BLOCKS),
         })
@@ -104,7 +105,7 @@ impl Megakernel {
         context: &Context,
         gemm: &Gemm<'_>,
         (weight, bf12): (&Weight, bool),
-        (norm, epilogue): (Option<LateNorm<'_>>, &Epilogue<'_>),
+        (norm, epilogue): (Option<DeferredScale<'_>>, &Epilogue<'_>),
     ) -> Result<(), DeviceError> {
         let weight = StageWeight::of(weight, bf12).expect("the megakernel takes it");
         self.add(context, &Stage::gemm(gemm, &weight, norm, epilogue)?)

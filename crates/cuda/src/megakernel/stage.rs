@@ -1,12 +1,13 @@
 //! One op of the megakernel, as the kernel reads it.
 
-use ops::{DeviceError, LateNorm, RopeAttend};
+use ops::DeviceError;
 use tensor::View;
 
 use super::variety::{Elements, Variety};
 use super::weight::{GROUP, StageWeight, tile};
 use crate::launch::attend::FreshParams;
 use crate::linear::{Epilogue, EpilogueParams, Gemm, Scales, StageOutput};
+use crate::lower::{DeferredScale, RopeAttend};
 use crate::tensor_map::{TensorMap, TiledMatrix};
 
 /// Bytes between rows of x in shared memory.
@@ -118,7 +119,7 @@ impl Stage {
     pub(super) fn gemm(
         gemm: &Gemm<'_>,
         weight: &StageWeight,
-        norm: Option<LateNorm<'_>>,
+        norm: Option<DeferredScale<'_>>,
         epilogue: &Epilogue<'_>,
     ) -> Result<Self, DeviceError> {
         let inputs = gemm.x.cols();

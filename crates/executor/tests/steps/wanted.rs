@@ -116,11 +116,15 @@ fn scored_prompts_have_the_log_probabilities_of_the_reference_library_in_any_chu
 fn a_step_runs_the_end_of_the_last_layer_for_those_who_sample() {
     for golden in some_goldens() {
         let name = &golden.name;
-        let layers = models::open(&golden.model).expect("a model").spec.layers;
+        let layers = models::open(&golden.model)
+            .expect("a model")
+            .spec
+            .layers
+            .len();
         let (_, steps) = Served::start(&golden, 7, &[]).run(&several(&golden, &[None; 3]));
         for step in &steps {
             let (sampled, tokens) = (samples(step), step.plan.tokens() as usize);
-            let ends = step.ran.iter().filter(|ran| ran.op == "linear_add_norm");
+            let ends = step.ran.iter().filter(|ran| ran.op == "add_rms_norm");
             let ends: Vec<usize> = ends.map(|ran| ran.rows).collect();
             let mut expected = vec![tokens; 2 * (layers - 1)];
             expected.extend([sampled, sampled].iter().filter(|_| sampled > 0));
@@ -187,25 +191,30 @@ fn rows_that_take_the_largest_logit_leave_tokens_and_nothing_else() {
         };
         let (expected, with_logits) = run(&scored);
         let (found, with_tokens) = run(&silent(scored));
-        for (steps, op, other) in [
-            (&with_logits, "sample", "linear_largest"),
-            (&with_tokens, "linear_largest", "sample"),
-        ] {
+        for (steps, scores) in [(&with_logits, true), (&with_tokens, false)] {
             for step in steps {
                 let draws = usize::from(samples(step) > 0);
-                assert_eq!(count(&step.ran, op), draws, "{name}");
-                assert_eq!(count(&step.ran, other), 0, "{name}");
+                assert_eq!(count(&step.ran, "sample"), draws, "{name}");
+                let scored = count(&step.ran, "log_probs") > 0;
+                assert_eq!(scored, scores && draws > 0, "{name}");
             }
         }
         assert_eq!(found, expected, "{name}");
     }
 }
 
-/// Where tokens are drawn to, from the first result of the step on.
-fn drawn(ran: &[Ran], first: &Ran) -> usize {
+/// Where the last product of a step leaves logits.
+fn left(ran: &[Ran]) -> usize {
+    let end = ran.iter().position(|ran| ran.op == "sample");
+    let mut products = ran[..end.unwrap_or(ran.len())].iter();
+    let last = products.rfind(|ran| ran.op == "linear");
+    last.expect("a step with a head").address
+}
+
+/// Where tokens are drawn from.
+fn drawn(ran: &[Ran]) -> usize {
     let sample = ran.iter().find(|ran| ran.op == "sample");
-    let address = sample.expect("a step that samples").address;
-    address.wrapping_sub(first.address)
+    sample.expect("a step that samples").address
 }
 
 #[test]
@@ -215,14 +224,16 @@ fn the_results_of_a_padded_step_are_looked_for_where_its_graph_leaves_them() {
         let (_, steps) = eager.run(&several(&golden, &[None; 4]));
         let four = steps.iter().find(|step| step.plan.tokens() == 4);
         let four = &four.expect("four rows that generate").ran;
-        let first = four.iter().find(|ran| ran.op == "resolve_tokens");
-        let expected = drawn(four, first.expect("a step"));
+        assert_eq!(drawn(four), left(four), "{}", golden.name);
         let mut padded = Served::start(&golden, WHOLE, &[4]);
         let (_, steps) = padded.run(&several(&golden, &[None; 3]));
         let three = steps.iter().find(|step| step.plan.tokens() == 3);
         let three = &three.expect("three rows that generate").ran;
         assert_eq!(count(three, "resolve_tokens"), 0, "replayed");
-        let found = drawn(three, &padded.captured[0]);
-        assert_eq!(found, expected, "{}", golden.name);
+        let mut captured = padded
+            .captured
+            .chunk_by(|_, next| next.op != "resolve_tokens");
+        let with_logits = captured.next().expect("a captured step");
+        assert_eq!(drawn(three), left(with_logits), "{}", golden.name);
     }
 }

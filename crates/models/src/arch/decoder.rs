@@ -1,308 +1,206 @@
-use std::time::Duration;
+use std::sync::Arc;
 
-use checkpoint::WeightSource;
-use ops::{Device, Draw, Inputs, Kernels, Linear, LinearLargest, OpError, Sample, Weight};
-use tensor::{Buffer, DType, Scratch, View, ViewMut};
+use ops::op::HeadNorm;
+use ops::program::{
+    Attention, CacheDecl, Change, Elements, Projected, Recorder, Val, VectorDecl, VectorId,
+    VectorSource, WeightDecl, WeightId, WeightPart,
+};
+use ops::{Program, Recorded};
+use tensor::DType;
 
-use crate::layer::{Attention, Embedding, GatedMlp, Norm, NormedView, Onward, Projection, Stream};
-use crate::loader::{Loader, SetUp};
-use crate::{LoadError, LoadOptions, Model, ModelSpec, Progress, Step, WantedTokens};
+use crate::{LayerSpec, ModelSpec, QueryKeyNorm, RopeSpec};
 
-/// Tensors that checkpoints carry and we compute ourselves, or do without: activations are scaled as they come.
-const DERIVED: [&str; 5] = [
-    "rotary_emb.inv_freq",
-    "rope_freqs.weight",
-    ".input_scale",
-    ".k_scale",
-    ".v_scale",
-];
-
-/// The common decoder: attention and a gated layer, each behind a norm, on one residual stream.
-pub(crate) struct Decoder {
-    spec: ModelSpec,
-    embedding: Embedding,
-    layers: Vec<Layer>,
-    norm: Norm,
-    /// The output head; absent when it is the embedding table.
-    head: Option<Projection>,
-    rope: Buffer,
-    positions: usize,
-    set_up: SetUp,
+/// Writes down the step of the common decoder: attention and a gated layer, each after a norm, on one residual stream.
+///
+/// Sequences reach so many positions at most. Nothing is loaded.
+pub(crate) fn record(spec: &ModelSpec, max_positions: usize) -> Program {
+    let mut decoder = Decoder {
+        recorder: Recorder::default(),
+        spec,
+    };
+    let table = decoder.weight(
+        &["model.embed_tokens".to_owned()],
+        &[spec.vocabulary],
+        spec.hidden,
+    );
+    let ropes = spec.ropes.iter();
+    let angles: Vec<VectorId> = ropes
+        .map(|rope| decoder.angles(rope, max_positions))
+        .collect();
+    let tokens = decoder.recorder.tokens();
+    let mut residual = decoder.recorder.embed(tokens, table, spec.embedding_scale);
+    let mut delta = None;
+    for (index, layer) in spec.layers.iter().enumerate() {
+        decoder.recorder.layer(Some(index));
+        let angles = angles[layer.rope];
+        (residual, delta) = decoder.layer(index, (layer, angles), (residual, delta));
+    }
+    decoder.recorder.layer(None);
+    let norm = decoder.norm("model.norm", spec.hidden);
+    let (_, hidden) = decoder.normalise((residual, delta), norm);
+    let head = if spec.tied {
+        table
+    } else {
+        decoder.weight(&["lm_head".to_owned()], &[spec.vocabulary], spec.hidden)
+    };
+    decoder.recorder.head(hidden, head);
+    decoder.recorder.finish()
 }
 
-struct Layer {
-    attention_norm: Norm,
-    attention: Attention,
-    mlp_norm: Norm,
-    mlp: GatedMlp,
+struct Decoder<'s> {
+    recorder: Recorder,
+    spec: &'s ModelSpec,
 }
 
-impl Layer {
-    fn load(loader: &Loader<'_>, layer: usize, spec: &ModelSpec) -> Result<Self, LoadError> {
-        let name = |part: &str| format!("model.layers.{layer}.{part}");
-        let norm = |part: &str| loader.norm(&name(part), spec.hidden, spec.norm_eps);
-        Ok(Self {
-            attention_norm: norm("input_layernorm")?,
-            attention: Attention::load(loader, &name("self_attn"), layer, spec)?,
-            mlp_norm: norm("post_attention_layernorm")?,
-            mlp: GatedMlp::load(loader, &name("mlp"), spec)?,
-        })
-    }
-
-    fn forward(
-        &self,
-        step: &Step<'_>,
-        rope: View<'_>,
-        stream: &mut Stream<'_>,
-        onward: Onward<'_>,
-    ) -> Result<(), OpError> {
-        self.attention.forward(step, rope, stream, self.inward())?;
-        self.mlp.forward(step, stream, onward)
-    }
-
-    /// As the last layer: all tokens leave keys and values, and only the wanted ones go on, to become `hidden`.
-    fn forward_wanted(
-        &self,
-        step: &Step<'_>,
-        rope: View<'_>,
-        (all, places): (&Stream<'_>, View<'_>),
-        hidden: ViewMut<'_>,
-        onward: Onward<'_>,
-    ) -> Result<(), OpError> {
-        if places.cols() == 0 {
-            return self.attention.store(step, rope, &all.normed);
+impl Decoder<'_> {
+    /// One layer: from the residual, and what is still to be added to it, to the same after the layer.
+    fn layer(
+        &mut self,
+        index: usize,
+        layer: (&LayerSpec, VectorId),
+        stream: (Val, Option<Val>),
+    ) -> (Val, Option<Val>) {
+        let spec = self.spec;
+        let name = |part: &str| format!("model.layers.{index}.{part}");
+        let norm = self.norm(&name("input_layernorm"), spec.hidden);
+        let (residual, normed) = self.normalise(stream, norm);
+        let mixed = self.attention(index, layer, normed);
+        let output = name("self_attn.o_proj");
+        let mut delta = self.projection(&[output], &[spec.hidden], mixed, spec.biases.output);
+        let mut before = "post_attention_layernorm";
+        if spec.norms.around {
+            delta = self.after(&name(before), delta);
+            before = "pre_feedforward_layernorm";
         }
-        let scope = step.scratch.scope();
-        let mut wanted = Stream::new(hidden, &scope);
-        wanted.branch_off(step.kernels, all, places)?;
-        let from = (&all.normed, places);
-        self.attention
-            .forward_wanted(step, rope, from, &mut wanted, self.inward())?;
-        self.mlp.forward(step, &mut wanted, onward)
-    }
-
-    /// What comes between attention and the gated layer.
-    fn inward(&self) -> Onward<'_> {
-        Onward {
-            norm: &self.mlp_norm,
-            readers: self.mlp.readers(),
+        let norm = self.norm(&name(before), spec.hidden);
+        let (residual, normed) = self.normalise((residual, Some(delta)), norm);
+        let gate_up = [name("mlp.gate_proj"), name("mlp.up_proj")];
+        let wide = [spec.feed_forward; 2];
+        let gate_up = self.projection(&gate_up, &wide, normed, spec.biases.mlp);
+        let inner = self.recorder.gated_activation(gate_up, spec.activation);
+        let down = [name("mlp.down_proj")];
+        let mut delta = self.projection(&down, &[spec.hidden], inner, spec.biases.mlp);
+        if spec.norms.around {
+            delta = self.after(&name("post_feedforward_layernorm"), delta);
         }
+        (residual, Some(delta))
     }
 
-    fn bytes(&self) -> usize {
-        self.attention_norm.bytes()
-            + self.attention.bytes()
-            + self.mlp_norm.bytes()
-            + self.mlp.bytes()
-    }
-}
-
-impl Decoder {
-    pub(crate) fn load(
-        spec: ModelSpec,
-        source: &dyn WeightSource,
-        device: &dyn Device,
-        options: LoadOptions,
-        progress: &mut Progress<'_>,
-    ) -> Result<Self, LoadError> {
-        let mut progress = |done, total| progress(done, total);
-        let loader = Loader::new(
-            source,
-            device,
-            &spec.quantisation,
-            options.fold,
-            &mut progress,
-        )?;
-        let embedding = loader.embedding("model.embed_tokens", spec.vocabulary, spec.hidden)?;
-        let layers = (0..spec.layers)
-            .map(|layer| Layer::load(&loader, layer, &spec))
-            .collect::<Result<Vec<_>, _>>()?;
-        let norm = loader.norm("model.norm", spec.hidden, spec.norm_eps)?;
-        let head = if spec.tied {
-            loader.fold(embedding.weights())?;
-            None
+    fn attention(&mut self, index: usize, layer: (&LayerSpec, VectorId), normed: Val) -> Val {
+        let (spec, heads) = (self.spec, self.spec.heads);
+        let (&LayerSpec { window, .. }, table) = layer;
+        let name = |part: &str| format!("model.layers.{index}.self_attn.{part}");
+        let (query, kv) = (heads.query_width(), heads.kv_width());
+        let projected = if spec.query_key_norm == QueryKeyNorm::Width {
+            let bias = spec.biases.qkv;
+            let [q, k, v] = [("q_proj", query), ("k_proj", kv), ("v_proj", kv)]
+                .map(|(part, rows)| self.projection(&[name(part)], &[rows], normed, bias));
+            let [q, k] = [("q_norm", q, query), ("k_norm", k, kv)].map(|(part, x, width)| {
+                let norm = self.norm(&name(part), width);
+                self.recorder.rms_norm(x, norm, spec.norm_eps)
+            });
+            Projected::Apart([q, k, v])
         } else {
-            let shape = (&[spec.vocabulary][..], spec.hidden);
-            Some(loader.projection(&["lm_head".into()], shape, false)?)
+            let qkv = ["q_proj", "k_proj", "v_proj"].map(name);
+            Projected::Together(self.projection(&qkv, &[query, kv, kv], normed, spec.biases.qkv))
         };
-        // Some tied checkpoints carry the head all the same.
-        let head_too: &[&str] = if spec.tied { &["lm_head.weight"] } else { &[] };
-        let set_up = loader.finish(&[&DERIVED, head_too].concat())?;
-        let angles = spec.rope.table(options.max_positions);
-        let rope = device.load_values(&angles, DType::F32)?;
-        Ok(Self {
-            spec,
-            embedding,
-            layers,
-            norm,
-            head,
-            rope,
-            positions: options.max_positions,
-            set_up,
-        })
-    }
-
-    /// What comes behind so many layers; behind the last, `readers` multiply what it leaves.
-    fn after<'a>(&'a self, layers: usize, readers: &'a [Weight]) -> Onward<'a> {
-        match self.layers.get(layers) {
-            Some(next) => Onward {
-                norm: &next.attention_norm,
-                readers: next.attention.readers(),
-            },
-            None => Onward {
-                norm: &self.norm,
-                readers,
-            },
-        }
-    }
-
-    /// Runs the first layers for every token.
-    fn run(
-        &self,
-        step: &Step<'_>,
-        stream: &mut Stream<'_>,
-        first_layers: &[Layer],
-        readers: &[Weight],
-    ) -> Result<(), OpError> {
-        let kernels = step.kernels;
-        self.embedding
-            .forward(kernels, step.ids, stream.residual.reborrow())?;
-        let (residual, normed) = (stream.residual.view(), &mut stream.normed.values);
-        let first = self.after(0, readers).norm;
-        first.forward(kernels, residual, normed.reborrow())?;
-        for (index, layer) in first_layers.iter().enumerate() {
-            layer.forward(step, self.rope(), stream, self.after(index + 1, readers))?;
-        }
-        Ok(())
-    }
-
-    /// Runs the layers for every wanted token and hands on what the output head reads, as the head alone takes it.
-    fn run_to_head(
-        &self,
-        step: &Step<'_>,
-        mut hidden: ViewMut<'_>,
-        head: impl FnOnce(NormedView<'_>) -> Result<(), OpError>,
-    ) -> Result<(), OpError> {
-        let WantedTokens::All = step.wanted else {
-            self.forward(step, hidden.reborrow())?;
-            return head(plain(hidden.view()));
-        };
-        let scope = step.scratch.scope();
-        let mut stream = Stream::new(hidden, &scope);
-        self.run(step, &mut stream, &self.layers, self.head_weights())?;
-        head(stream.normed.view())
-    }
-
-    fn head_weights(&self) -> &[Weight] {
-        match &self.head {
-            Some(head) => head.weights(),
-            None => self.embedding.weights(),
-        }
-    }
-
-    fn score(
-        &self,
-        kernels: &dyn Kernels,
-        x: NormedView<'_>,
-        logits: ViewMut<'_>,
-    ) -> Result<(), OpError> {
-        match &self.head {
-            Some(head) => head.forward(kernels, x, logits),
-            None => self.embedding.score(kernels, x, logits),
-        }
-    }
-
-    fn rope(&self) -> View<'_> {
-        self.rope
-            .view(0, self.positions, self.spec.rope.dim, DType::F32)
-    }
-}
-
-/// Rows that lack nothing.
-fn plain(rows: View<'_>) -> NormedView<'_> {
-    NormedView {
-        values: rows,
-        inputs: Inputs::Plain,
-    }
-}
-
-impl Model for Decoder {
-    fn spec(&self) -> &ModelSpec {
-        &self.spec
-    }
-
-    fn forward(&self, step: &Step<'_>, hidden: ViewMut<'_>) -> Result<(), OpError> {
-        let scope = step.scratch.scope();
-        let WantedTokens::At(places) = step.wanted else {
-            return self.run(step, &mut Stream::new(hidden, &scope), &self.layers, &[]);
-        };
-        let (last, earlier) = self.layers.split_last().expect("a decoder has layers");
-        let normed = scope.matrix(step.tokens(), self.spec.hidden, step.dtype);
-        let mut all = Stream::new(normed, &scope);
-        self.run(step, &mut all, earlier, &[])?;
-        let onward = self.after(self.layers.len(), &[]);
-        last.forward_wanted(step, self.rope(), (&all, places), hidden, onward)
-    }
-
-    fn head(
-        &self,
-        kernels: &dyn Kernels,
-        _scratch: &Scratch,
-        rows: View<'_>,
-        logits: ViewMut<'_>,
-    ) -> Result<(), OpError> {
-        self.score(kernels, plain(rows), logits)
-    }
-
-    fn forward_to_logits(
-        &self,
-        step: &Step<'_>,
-        hidden: ViewMut<'_>,
-        logits: ViewMut<'_>,
-    ) -> Result<(), OpError> {
-        self.run_to_head(step, hidden, |x| self.score(step.kernels, x, logits))
-    }
-
-    fn forward_to_tokens(
-        &self,
-        step: &Step<'_>,
-        hidden: ViewMut<'_>,
-        mut logits: ViewMut<'_>,
-        draw: Draw<'_>,
-    ) -> Result<(), OpError> {
-        let kernels = step.kernels;
-        self.run_to_head(step, hidden, |x| {
-            let [weight] = self.head_weights() else {
-                self.score(kernels, x, logits.reborrow())?;
-                return kernels.sample(Sample {
-                    logits: logits.view(),
-                    draw,
-                });
-            };
-            kernels.linear_largest(LinearLargest {
-                product: Linear {
-                    x: x.values,
-                    weight,
-                    bias: None,
-                    out: logits,
-                },
-                inputs: x.inputs,
-                draw,
+        let norms = (spec.query_key_norm == QueryKeyNorm::Head).then(|| {
+            ["q_norm", "k_norm"].map(|part| HeadNorm::<Recorded> {
+                weight: self.norm(&name(part), heads.dim),
+                eps: spec.norm_eps,
             })
+        });
+        let cache = self.recorder.cache(CacheDecl {
+            layer: index,
+            width: kv,
+            window,
+        });
+        self.recorder.attend(
+            projected,
+            &Attention {
+                heads,
+                norms,
+                table,
+                cache,
+                scale: spec.attention_scale,
+                window,
+                soft_cap: None,
+                sinks: None,
+            },
+        )
+    }
+
+    /// A norm of what is still to be added to the residual.
+    fn after(&mut self, module: &str, delta: Val) -> Val {
+        let norm = self.norm(module, self.spec.hidden);
+        self.recorder.rms_norm(delta, norm, self.spec.norm_eps)
+    }
+
+    /// Adds what is still to be added to the residual, and normalises the sum.
+    fn normalise(&mut self, (residual, delta): (Val, Option<Val>), norm: VectorId) -> (Val, Val) {
+        let eps = self.spec.norm_eps;
+        match delta {
+            Some(delta) => self.recorder.add_rms_norm((delta, residual), norm, eps),
+            None => (residual, self.recorder.rms_norm(residual, norm, eps)),
+        }
+    }
+
+    /// Matrices side by side on one input, and perhaps a bias.
+    fn projection(&mut self, modules: &[String], rows: &[usize], x: Val, bias: bool) -> Val {
+        let weight = self.weight(modules, rows, self.recorder.cols(x));
+        let bias = bias.then(|| {
+            let names = modules.iter().map(|module| format!("{module}.bias"));
+            let stored = names.zip(rows.iter().copied()).collect();
+            self.vector(stored, Change::AsStored, Elements::Activation)
+        });
+        self.recorder.linear(x, weight, bias)
+    }
+
+    fn weight(&mut self, modules: &[String], rows: &[usize], cols: usize) -> WeightId {
+        let parts = modules.iter().zip(rows).map(|(module, &rows)| WeightPart {
+            module: module.clone(),
+            rows,
+        });
+        self.recorder.weight(WeightDecl {
+            parts: parts.collect(),
+            cols,
         })
     }
 
-    fn weight_bytes(&self) -> usize {
-        let layers: usize = self.layers.iter().map(Layer::bytes).sum();
-        let head = self.head.as_ref().map_or(0, Projection::bytes);
-        self.embedding.bytes() + layers + self.norm.bytes() + head + self.rope.bytes()
+    fn norm(&mut self, module: &str, width: usize) -> VectorId {
+        let stored = vec![(format!("{module}.weight"), width)];
+        let change = if self.spec.norms.plus_one {
+            Change::PlusOne
+        } else {
+            Change::AsStored
+        };
+        self.vector(stored, change, Elements::Fixed(DType::F32))
     }
 
-    fn folded_bytes(&self) -> usize {
-        self.set_up.folded
+    fn vector(
+        &mut self,
+        stored: Vec<(String, usize)>,
+        change: Change,
+        elements: Elements,
+    ) -> VectorId {
+        let cols = stored.iter().map(|(_, length)| length).sum();
+        self.recorder.vector(VectorDecl {
+            source: VectorSource::Stored(stored, change),
+            rows: 1,
+            cols,
+            elements,
+        })
     }
 
-    fn set_up_time(&self) -> Duration {
-        self.set_up.time
+    /// Cosines and sines of every position.
+    fn angles(&mut self, rope: &RopeSpec, positions: usize) -> VectorId {
+        let rope = rope.clone();
+        let cols = rope.dim;
+        self.recorder.vector(VectorDecl {
+            source: VectorSource::Computed(Arc::new(move || rope.table(positions))),
+            rows: positions,
+            cols,
+            elements: Elements::Fixed(DType::F32),
+        })
     }
 }

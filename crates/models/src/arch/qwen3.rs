@@ -1,6 +1,9 @@
 //! Qwen 3, dense: normalised query and key heads, a head size of its own.
 
-use crate::registry::{Architecture, Bias};
+use ops::Activation;
+
+use crate::QueryKeyNorm;
+use crate::registry::{Architecture, BEFORE, Bias, Windows};
 
 pub(crate) static ARCHITECTURE: Architecture = Architecture {
     name: "Qwen3ForCausalLM",
@@ -8,5 +11,10 @@ pub(crate) static ARCHITECTURE: Architecture = Architecture {
     gguf: "qwen3",
     qkv_bias: Bias::Configured,
     output_bias: Bias::Configured,
-    head_norm: true,
+    query_key_norm: QueryKeyNorm::Head,
+    norms: BEFORE,
+    windows: Windows::Never,
+    scaled_embeddings: false,
+    tied: false,
+    activation: Activation::Silu,
 };

@@ -1,11 +1,11 @@
 use checkpoint::WeightSource;
 use checkpoint::gguf::{HyperParameters, Metadata};
-use ops::{Activation, Heads};
+use ops::Heads;
 
-use super::limits::checked;
-use crate::registry;
+use super::limits::{checked, layer_count};
+use crate::registry::{self, Architecture, Windows};
 use crate::rope::{RopeScaling, RopeSpec};
-use crate::spec::Biases;
+use crate::spec::{Biases, LayerSpec, Norms};
 use crate::{ModelSpec, Quantisation, SpecError};
 
 /// Reads the metadata of a GGUF file; which tensors it has settles what the metadata does not say.
@@ -15,7 +15,7 @@ pub fn spec_from_gguf(
 ) -> Result<ModelSpec, SpecError> {
     let architecture = registry::by_gguf(metadata.architecture()?)?;
     let sizes = metadata.hyper_parameters()?;
-    refuse_unsupported(&sizes)?;
+    refuse_unsupported(&sizes, architecture)?;
     let heads = Heads {
         query: sizes.head_count,
         kv: sizes.head_count_kv,
@@ -29,26 +29,29 @@ pub fn spec_from_gguf(
     checked(ModelSpec {
         architecture: architecture.name,
         model_type: architecture.model_type,
-        layers: sizes.block_count,
+        layers: layers(layer_count(sizes.block_count)?, &sizes, architecture),
         hidden: sizes.embedding_length,
         feed_forward: sizes.feed_forward_length,
         heads,
         vocabulary: rows.or(sizes.vocab_size).unwrap_or(0),
         context_length: sizes.context_length,
         norm_eps: sizes.rms_epsilon,
-        rope: RopeSpec {
-            base: sizes.rope_freq_base.map_or(10_000.0, f64::from),
-            dim: sizes.rope_dimension_count.unwrap_or(heads.dim),
-            scaling: scaling(weights, &sizes)?,
-        },
+        ropes: ropes(&sizes, architecture, heads.dim, scaling(weights, &sizes)?),
+        attention_scale: 1.0 / (heads.dim as f32).sqrt(),
         biases: Biases {
             qkv: has("model.layers.0.self_attn.q_proj.bias"),
             output: has("model.layers.0.self_attn.o_proj.bias"),
             mlp: has("model.layers.0.mlp.gate_proj.bias"),
         },
-        head_norm: architecture.head_norm,
+        query_key_norm: architecture.query_key_norm,
+        // factors are stored as they are used
+        norms: Norms {
+            plus_one: false,
+            ..architecture.norms
+        },
+        embedding_scale: architecture.embedding_scale(sizes.embedding_length, None),
         tied: !has("lm_head.weight"),
-        activation: Activation::Silu,
+        activation: architecture.activation,
         end_tokens: end_tokens(metadata)?,
         dtype: None,
         quantisation: Quantisation::AsStored,
@@ -67,7 +70,43 @@ fn end_tokens(metadata: &Metadata<'_>) -> Result<Vec<u32>, SpecError> {
     Ok(ids)
 }
 
-fn refuse_unsupported(sizes: &HyperParameters) -> Result<(), SpecError> {
+/// Which layers see a window alone.
+fn layers(count: usize, sizes: &HyperParameters, architecture: &Architecture) -> Vec<LayerSpec> {
+    match (architecture.windows, sizes.sliding_window) {
+        (Windows::Interleaved { period, .. }, Some(window)) => (0..count)
+            .map(|layer| LayerSpec::of((layer + 1).is_multiple_of(period), window))
+            .collect(),
+        _ => vec![LayerSpec::FULL; count],
+    }
+}
+
+/// The rotation of layers that see everything, then that of others.
+fn ropes(
+    sizes: &HyperParameters,
+    architecture: &Architecture,
+    head_dim: usize,
+    scaling: RopeScaling,
+) -> Vec<RopeSpec> {
+    let dim = sizes.rope_dimension_count.unwrap_or(head_dim);
+    let full = RopeSpec {
+        base: sizes.rope_freq_base.map_or(10_000.0, f64::from),
+        dim,
+        scaling,
+    };
+    match architecture.windows {
+        Windows::Never => vec![full],
+        Windows::Interleaved { base, .. } => {
+            let base = sizes.rope_freq_base_swa.map_or(base, f64::from);
+            let scaling = RopeScaling::None;
+            vec![full, RopeSpec { base, dim, scaling }]
+        }
+    }
+}
+
+fn refuse_unsupported(
+    sizes: &HyperParameters,
+    architecture: &Architecture,
+) -> Result<(), SpecError> {
     if sizes.value_length.is_some() && sizes.value_length != sizes.key_length {
         return Err(SpecError::Option {
             what: "attention.value_length",
@@ -75,8 +114,8 @@ fn refuse_unsupported(sizes: &HyperParameters) -> Result<(), SpecError> {
             supported: "keys and values of one size",
         });
     }
-    match sizes.sliding_window {
-        Some(window) if window < sizes.context_length => Err(SpecError::Option {
+    match (sizes.sliding_window, architecture.windows) {
+        (Some(window), Windows::Never) if window < sizes.context_length => Err(SpecError::Option {
             what: "attention.sliding_window",
             found: window.to_string(),
             supported: "models that attend to the whole sequence",

@@ -2,11 +2,11 @@ use ops::{Activation, Heads};
 use serde::Deserialize;
 use tensor::DType;
 
-use super::limits::checked;
+use super::limits::{checked, layer_count};
 use crate::quantisation::QuantisationConfig;
-use crate::registry::{self, Bias};
+use crate::registry::{self, Architecture, Bias, Windows};
 use crate::rope::{RopeScaling, RopeSpec};
-use crate::spec::Biases;
+use crate::spec::{Biases, LayerSpec};
 use crate::{ModelSpec, Quantisation, SpecError};
 
 /// What tells whether we know the model at all; looked at first, because other models have other fields.
@@ -32,13 +32,18 @@ struct Config {
     hidden_act: Option<String>,
     rope_theta: Option<f64>,
     rope_scaling: Option<RopeConfig>,
-    rope_parameters: Option<RopeConfig>,
+    rope_parameters: Option<RopeSettings>,
     partial_rotary_factor: Option<f64>,
     attention_bias: Option<bool>,
     mlp_bias: Option<bool>,
     tie_word_embeddings: Option<bool>,
     eos_token_id: Option<TokenIds>,
     use_sliding_window: Option<bool>,
+    sliding_window: Option<usize>,
+    layer_types: Option<Vec<String>>,
+    rope_local_base_freq: Option<f64>,
+    query_pre_attn_scalar: Option<f64>,
+    hidden_activation: Option<String>,
     torch_dtype: Option<String>,
     dtype: Option<String>,
 }
@@ -54,6 +59,29 @@ struct RopeConfig {
     low_freq_factor: Option<f64>,
     high_freq_factor: Option<f64>,
     original_max_position_embeddings: Option<f64>,
+}
+
+/// For all layers, or for layers of each type.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RopeSettings {
+    ByType {
+        full_attention: RopeConfig,
+        sliding_attention: RopeConfig,
+    },
+    All(RopeConfig),
+}
+
+impl RopeSettings {
+    fn full(&self) -> &RopeConfig {
+        match self {
+            Self::All(rope)
+            | Self::ByType {
+                full_attention: rope,
+                ..
+            } => rope,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -83,13 +111,6 @@ pub fn spec_from_config(json: &[u8]) -> Result<ModelSpec, SpecError> {
         .quantization_config
         .map_or(Ok(Quantisation::AsStored), QuantisationConfig::understood)?;
     let config: Config = serde_json::from_slice(json)?;
-    if config.use_sliding_window == Some(true) {
-        return Err(SpecError::Option {
-            what: "use_sliding_window",
-            found: "true".into(),
-            supported: "models that attend to the whole sequence",
-        });
-    }
     let heads = Heads {
         query: config.num_attention_heads,
         kv: config
@@ -99,6 +120,9 @@ pub fn spec_from_config(json: &[u8]) -> Result<ModelSpec, SpecError> {
             .head_dim
             .unwrap_or(config.hidden_size / config.num_attention_heads.max(1)),
     };
+    let layers = layers(&config, architecture)?;
+    let dtype = dtype(config.dtype.as_deref().or(config.torch_dtype.as_deref()));
+    let scalar = config.query_pre_attn_scalar.unwrap_or(heads.dim as f64);
     let has_bias = |bias| match bias {
         Bias::Always => true,
         Bias::Never => false,
@@ -107,23 +131,29 @@ pub fn spec_from_config(json: &[u8]) -> Result<ModelSpec, SpecError> {
     checked(ModelSpec {
         architecture: architecture.name,
         model_type: architecture.model_type,
-        layers: config.num_hidden_layers,
+        ropes: ropes(&config, architecture, heads.dim)?,
+        layers,
         hidden: config.hidden_size,
         feed_forward: config.intermediate_size,
         heads,
         vocabulary: config.vocab_size,
         context_length: config.max_position_embeddings,
         norm_eps: config.rms_norm_eps,
-        rope: rope(&config, heads.dim)?,
+        attention_scale: (1.0 / scalar.sqrt()) as f32,
         biases: Biases {
             qkv: has_bias(architecture.qkv_bias),
             output: has_bias(architecture.output_bias),
             mlp: config.mlp_bias.unwrap_or(false),
         },
-        head_norm: architecture.head_norm,
-        tied: config.tie_word_embeddings.unwrap_or(false),
-        activation: activation(config.hidden_act.as_deref())?,
-        dtype: dtype(config.dtype.or(config.torch_dtype).as_deref()),
+        query_key_norm: architecture.query_key_norm,
+        norms: architecture.norms,
+        embedding_scale: architecture.embedding_scale(config.hidden_size, dtype),
+        tied: config.tie_word_embeddings.unwrap_or(architecture.tied),
+        activation: activation(
+            config.hidden_activation.or(config.hidden_act).as_deref(),
+            architecture.activation,
+        )?,
+        dtype,
         end_tokens: config
             .eos_token_id
             .map_or_else(Vec::new, TokenIds::into_vec),
@@ -131,18 +161,75 @@ pub fn spec_from_config(json: &[u8]) -> Result<ModelSpec, SpecError> {
     })
 }
 
-fn rope(config: &Config, head_dim: usize) -> Result<RopeSpec, SpecError> {
-    let stated = config
-        .rope_parameters
-        .as_ref()
-        .or(config.rope_scaling.as_ref());
-    let base = stated
-        .and_then(|rope| rope.rope_theta)
-        .or(config.rope_theta)
-        .unwrap_or(10_000.0);
+/// Which layers see a window alone: as the description lists them, else as the family has them.
+fn layers(config: &Config, architecture: &Architecture) -> Result<Vec<LayerSpec>, SpecError> {
+    let count = layer_count(config.num_hidden_layers)?;
+    let unsupported = |what, found: String| SpecError::Option {
+        what,
+        found,
+        supported: "full_attention, and sliding_attention in families that have it",
+    };
+    let Windows::Interleaved { period, .. } = architecture.windows else {
+        return match config.use_sliding_window {
+            Some(true) => Err(unsupported("use_sliding_window", "true".into())),
+            _ => Ok(vec![LayerSpec::FULL; count]),
+        };
+    };
+    let Some(window) = config.sliding_window else {
+        return Err(SpecError::Missing {
+            what: "sliding_window",
+        });
+    };
+    let is_full = |layer: usize| match &config.layer_types {
+        None => Ok((layer + 1).is_multiple_of(period)),
+        Some(types) => match types.get(layer).map(String::as_str) {
+            Some("full_attention") => Ok(true),
+            Some("sliding_attention") => Ok(false),
+            Some(other) => Err(unsupported("layer_types", other.to_owned())),
+            None => Err(SpecError::Missing {
+                what: "layer_types of every layer",
+            }),
+        },
+    };
+    (0..count)
+        .map(|layer| Ok(LayerSpec::of(is_full(layer)?, window)))
+        .collect()
+}
+
+/// The rotation of layers that see everything, then that of others.
+fn ropes(
+    config: &Config,
+    architecture: &Architecture,
+    head_dim: usize,
+) -> Result<Vec<RopeSpec>, SpecError> {
+    let stated = config.rope_parameters.as_ref().map(RopeSettings::full);
+    let stated = stated.or(config.rope_scaling.as_ref());
+    let full = rope(config, stated, config.rope_theta, head_dim)?;
+    let Windows::Interleaved { base, .. } = architecture.windows else {
+        return Ok(vec![full]);
+    };
+    let stated = match &config.rope_parameters {
+        Some(RopeSettings::ByType {
+            sliding_attention, ..
+        }) => Some(sliding_attention),
+        _ => None,
+    };
+    let base = config.rope_local_base_freq.unwrap_or(base);
+    Ok(vec![full, rope(config, stated, Some(base), head_dim)?])
+}
+
+fn rope(
+    config: &Config,
+    stated: Option<&RopeConfig>,
+    base: Option<f64>,
+    head_dim: usize,
+) -> Result<RopeSpec, SpecError> {
     let rotated = config.partial_rotary_factor.unwrap_or(1.0).clamp(0.0, 1.0);
     Ok(RopeSpec {
-        base,
+        base: stated
+            .and_then(|rope| rope.rope_theta)
+            .or(base)
+            .unwrap_or(10_000.0),
         dim: (head_dim as f64 * rotated) as usize,
         scaling: stated.map_or(Ok(RopeScaling::None), scaling)?,
     })
@@ -173,9 +260,10 @@ fn scaling(rope: &RopeConfig) -> Result<RopeScaling, SpecError> {
     }
 }
 
-fn activation(name: Option<&str>) -> Result<Activation, SpecError> {
+fn activation(name: Option<&str>, usual: Activation) -> Result<Activation, SpecError> {
     match name {
-        None | Some("silu") => Ok(Activation::Silu),
+        None => Ok(usual),
+        Some("silu") => Ok(Activation::Silu),
         Some("gelu_pytorch_tanh") => Ok(Activation::GeluTanh),
         Some(other) => Err(SpecError::Option {
             what: "hidden_act",

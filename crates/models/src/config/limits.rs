@@ -6,10 +6,12 @@ use crate::{ModelSpec, SpecError};
 /// A size's name, where it is, and its limit.
 type Limit = (&'static str, fn(&ModelSpec) -> usize, usize);
 
+/// Layers of a model.
+const MOST_LAYERS: usize = 1 << 12;
+
 /// Above every real model, and small enough that no product of them overflows.
-const LIMITS: [Limit; 8] = [
+const LIMITS: [Limit; 7] = [
     ("hidden size", |spec| spec.hidden, 1 << 18),
-    ("layer count", |spec| spec.layers, 1 << 12),
     ("feed-forward size", |spec| spec.feed_forward, 1 << 20),
     ("query heads", |spec| spec.heads.query, 1 << 12),
     ("key heads", |spec| spec.heads.kv, 1 << 12),
@@ -17,6 +19,18 @@ const LIMITS: [Limit; 8] = [
     ("vocabulary size", |spec| spec.vocabulary, 1 << 24),
     ("context length", |spec| spec.context_length, 1 << 28),
 ];
+
+/// Gives the number of layers back when so many can be described.
+pub(super) fn layer_count(found: usize) -> Result<usize, SpecError> {
+    match found {
+        1..=MOST_LAYERS => Ok(found),
+        _ => Err(SpecError::Size {
+            what: "layer count",
+            found,
+            limit: MOST_LAYERS,
+        }),
+    }
+}
 
 /// Gives the spec back when it can be served.
 pub(super) fn checked(spec: ModelSpec) -> Result<ModelSpec, SpecError> {
@@ -41,28 +55,40 @@ pub(super) fn checked(spec: ModelSpec) -> Result<ModelSpec, SpecError> {
         let reason = "must be a multiple of the key heads";
         return dimension("query heads", spec.heads.query, reason);
     }
-    if !spec.rope.dim.is_multiple_of(2) || !(1..=spec.heads.dim).contains(&spec.rope.dim) {
-        let reason = "must be even and at most the head size";
-        return dimension("rotated elements", spec.rope.dim, reason);
+    for rope in &spec.ropes {
+        if !rope.dim.is_multiple_of(2) || !(1..=spec.heads.dim).contains(&rope.dim) {
+            let reason = "must be even and at most the head size";
+            return dimension("rotated elements", rope.dim, reason);
+        }
+        if let RopeScaling::Factors(factors) = &rope.scaling
+            && factors.len() != rope.dim / 2
+        {
+            let reason = "must be half of the rotated elements";
+            return dimension("rope factors", factors.len(), reason);
+        }
+        check_rope(rope)?;
     }
-    if let RopeScaling::Factors(factors) = &spec.rope.scaling
-        && factors.len() != spec.rope.dim / 2
-    {
-        let reason = "must be half of the rotated elements";
-        return dimension("rope factors", factors.len(), reason);
+    if spec.layers.iter().any(|layer| layer.window == Some(0)) {
+        return dimension("sliding window", 0, "must hold the token itself");
     }
-    check_numbers(&spec)?;
-    Ok(spec)
-}
-
-/// Real numbers that would turn everything into infinities.
-fn check_numbers(spec: &ModelSpec) -> Result<(), SpecError> {
-    let number = |what, found| Err(SpecError::Number { what, found });
+    let scale = f64::from(spec.attention_scale);
+    if !is_positive(scale) {
+        return number("attention scale", scale);
+    }
     let eps = f64::from(spec.norm_eps);
     if !(0.0..1.0).contains(&eps) {
         return number("norm epsilon", eps);
     }
-    let RopeSpec { base, scaling, .. } = &spec.rope;
+    Ok(spec)
+}
+
+fn number<T>(what: &'static str, found: f64) -> Result<T, SpecError> {
+    Err(SpecError::Number { what, found })
+}
+
+/// Real numbers that would turn everything into infinities.
+fn check_rope(rope: &RopeSpec) -> Result<(), SpecError> {
+    let RopeSpec { base, scaling, .. } = rope;
     if !is_positive(*base) {
         return number("rope base", *base);
     }

@@ -62,7 +62,11 @@ fn a_device_is_told_at_load_which_products_add_a_bias() {
         if spec.biases.mlp {
             each.extend([2 * spec.feed_forward, spec.hidden]);
         }
-        assert_eq!(device.biased.take(), each.repeat(spec.layers), "{name}");
+        assert_eq!(
+            device.biased.take(),
+            each.repeat(spec.layers.len()),
+            "{name}"
+        );
     }
 }
 
@@ -84,8 +88,10 @@ fn weights_that_are_multiplied_are_folded_and_others_are_not() {
             2 * spec.feed_forward,
             spec.hidden,
         ];
-        // the head, or the table that is one
-        let expected = [&layer.repeat(spec.layers)[..], &[spec.vocabulary]].concat();
+        // the head, or the table that is one: it is loaded first
+        let mut expected = layer.repeat(spec.layers.len());
+        let head = if spec.tied { 0 } else { expected.len() };
+        expected.insert(head, spec.vocabulary);
         let folded = device.folded.take();
         assert_eq!(folded, expected, "{name}");
         assert_eq!(model.folded_bytes(), folded.iter().sum::<usize>(), "{name}");

@@ -60,6 +60,14 @@ impl Twin {
         whole.columns(columns)
     }
 
+    /// For the reference and for the device, to write.
+    pub(super) fn both_mut(&mut self) -> (ViewMut<'_>, ViewMut<'_>) {
+        let (rows, width, columns) = (self.rows, self.width(), self.columns());
+        let host = self.host.view_mut(0, rows, width, self.host_type);
+        let device = self.device.view_mut(0, rows, width, self.device_type);
+        (host.columns(columns.clone()), device.columns(columns))
+    }
+
     /// Expects what another one expects.
     pub(super) fn take_host(&mut self, other: Self) {
         self.host = other.host;
@@ -108,8 +116,8 @@ impl<'d> Bench<'d> {
         }
     }
 
-    /// True when the device keeps plain weights folded too.
-    pub(super) fn folds_weights(&self) -> bool {
+    /// True when the device keeps plain weights as bf12 too.
+    pub(super) fn encodes_weights(&self) -> bool {
         let plain = WeightFormat::Plain(DType::BF16);
         self.device.folded_bytes((1024, 1024), plain) > 0
     }
@@ -260,6 +268,19 @@ impl<'d> Bench<'d> {
         }
     }
 
+    /// Memory that holds these bytes.
+    pub(super) fn memory(&mut self, bytes: &[u8], on_host: bool) -> Buffer {
+        if !on_host {
+            return self.upload(bytes);
+        }
+        let mut memory = Buffer::host(bytes.len());
+        memory
+            .view_mut(0, 1, bytes.len(), DType::U8)
+            .row_bytes_mut(0)
+            .copy_from_slice(bytes);
+        memory
+    }
+
     fn upload(&mut self, bytes: &[u8]) -> Buffer {
         let result = (|| -> Result<Buffer, DeviceError> {
             let mut buffer = self
@@ -279,16 +300,10 @@ impl<'d> Bench<'d> {
 
     /// The whole device side of a matrix, margins included.
     fn download(&self, twin: &Twin) -> Result<Vec<f64>, DeviceError> {
-        let bytes = twin.rows * twin.width() * twin.device_type.size();
-        let mut readback = self.device.readback(bytes.max(1))?;
         let whole = twin
             .device
             .view(0, twin.rows, twin.width(), twin.device_type);
-        if bytes > 0 {
-            readback.fetch(whole, 0)?;
-        }
-        readback.seal()?;
-        Ok(numbers(&readback.wait()?[..bytes], twin.device_type))
+        fetch(self.device, whole)
     }
 
     /// Copies the device side of a matrix.
@@ -338,6 +353,17 @@ impl<'d> Bench<'d> {
         self.download(twin)
             .expect("a device gives back what it holds")
     }
+}
+
+/// The numbers of a matrix in a device's memory.
+pub(super) fn fetch(device: &dyn Device, from: View<'_>) -> Result<Vec<f64>, DeviceError> {
+    let bytes = from.rows() * from.cols() * from.dtype().size();
+    let mut readback = device.readback(bytes.max(1))?;
+    if bytes > 0 {
+        readback.fetch(from, 0)?;
+    }
+    readback.seal()?;
+    Ok(numbers(&readback.wait()?[..bytes], from.dtype()))
 }
 
 /// The error inside the margins; infinite when the margins were written.

@@ -46,10 +46,10 @@ impl Tolerances {
             Kind::Exact => 0.0,
             Kind::Quantised => self.quantised,
             // Two products in a row, each of which may round its inputs.
-            Kind::Float8 if matches!(op, "gated_linear" | "late_linear") => 2.0 * self.float8,
+            Kind::Float8 if op.starts_with("norm, linear") => 2.0 * self.float8,
             Kind::Float8 => self.float8,
             Kind::Float(DType::F32) => match op {
-                "attend" | "gated_activation" | "gated_linear" | "late_linear" => 2e-6,
+                "attend" | "gated_activation" | "norm, linear" | "norm, linear, gates" => 2e-6,
                 "log_probs" => 1e-5,
                 // A key may fall on the other side of a rounding border of the cache's type.
                 "rope_attend" => 3e-5,

@@ -1,7 +1,8 @@
-use tensor::{DType, View, ViewMut};
+use tensor::DType;
 
 use super::{dims, dims_mut, float, shape, typed};
-use crate::{Heads, KvCache, OpError, RaggedBatch};
+use crate::handles::op_fields;
+use crate::{Bound, Handles, Heads, OpError};
 
 /// Softmax attention of every new token over its own sequence, up to and including itself.
 ///
@@ -10,13 +11,14 @@ use crate::{Heads, KvCache, OpError, RaggedBatch};
 /// scale · q·k, then soft_cap · tanh(score / soft_cap) when given; a sink adds exp(sink − max) to the denominator.
 /// The result for a token depends on its own sequence alone. On a CPU the order of summation is one: the same bits in any batch and for
 /// any chunking of the prompt. On a GPU that holds for decoding tokens in any batch, but not in chains nor for chunks of prompts.
-pub struct Attend<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Attend<H: Handles> {
     /// Rotated queries.
-    pub query: View<'a>,
+    pub query: H::In,
     /// Keys and values, those of this step included.
-    pub cache: KvCache<'a>,
+    pub cache: H::Cache,
     /// Which tokens belong to whom.
-    pub batch: RaggedBatch<'a>,
+    pub batch: H::Batch,
     /// Shape of the heads.
     pub heads: Heads,
     /// Factor of the scores.
@@ -26,12 +28,24 @@ pub struct Attend<'a> {
     /// Bound of the scores.
     pub soft_cap: Option<f32>,
     /// `[1, query heads]` f32: a logit a head that takes weight and gives nothing.
-    pub sinks: Option<View<'a>>,
+    pub sinks: Option<H::Vector>,
     /// Results.
-    pub out: ViewMut<'a>,
+    pub out: H::Out,
 }
 
-impl Attend<'_> {
+op_fields!(Attend {
+    query,
+    cache,
+    batch,
+    heads,
+    scale,
+    window,
+    soft_cap,
+    sinks,
+    out
+});
+
+impl Attend<Bound<'_>> {
     /// Checks shapes and types.
     pub fn check(&self) -> Result<(), OpError> {
         let op = "attend";

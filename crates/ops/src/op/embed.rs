@@ -1,21 +1,32 @@
-use tensor::{DType, View, ViewMut};
+use tensor::DType;
 
 use super::{dims_mut, float, shape, typed};
-use crate::{OpError, Weight};
+use crate::handles::op_fields;
+use crate::{Bound, Handles, OpError};
 
-/// out\[i\] = table\[ids\[i\]\].
+/// out\[i\] = table\[ids\[i\]\] × scale.
 ///
 /// ids: `[1, tokens]` u32; table: `[vocabulary, hidden]`; out: `[tokens, hidden]`.
-pub struct Embed<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Embed<H: Handles> {
     /// Token ids, all below the vocabulary's size.
-    pub ids: View<'a>,
+    pub ids: H::In,
     /// One row a token.
-    pub table: &'a Weight,
+    pub table: H::Weight,
+    /// Factor of every row.
+    pub scale: f32,
     /// The embeddings.
-    pub out: ViewMut<'a>,
+    pub out: H::Out,
 }
 
-impl Embed<'_> {
+op_fields!(Embed {
+    ids,
+    table,
+    scale,
+    out
+});
+
+impl Embed<Bound<'_>> {
     /// Checks shapes and types.
     pub fn check(&self) -> Result<(), OpError> {
         typed("embed", "ids", self.ids.dtype(), DType::U32)?;
@@ -33,7 +44,7 @@ impl Embed<'_> {
         let hidden = self.table.cols();
         for (i, &id) in self.ids.row::<u32>(0).iter().enumerate() {
             for (col, &value) in table[id as usize * hidden..][..hidden].iter().enumerate() {
-                self.out.set(i, col, value);
+                self.out.set(i, col, value * self.scale);
             }
         }
     }

@@ -1,7 +1,6 @@
-use tensor::{View, ViewMut};
-
 use super::{dims_mut, float, shape};
-use crate::OpError;
+use crate::handles::op_fields;
+use crate::{Bound, Handles, OpError};
 
 /// The curve of a gated layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,16 +27,23 @@ impl Activation {
 /// out = activation(gate) · up, where gate_up holds gate in its first half and up in its second.
 ///
 /// gate_up: `[tokens, 2 × width]`; out: `[tokens, width]`.
-pub struct GatedActivation<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct GatedActivation<H: Handles> {
     /// Gate and up side by side.
-    pub gate_up: View<'a>,
+    pub gate_up: H::In,
     /// Which curve.
     pub activation: Activation,
     /// Results.
-    pub out: ViewMut<'a>,
+    pub out: H::Out,
 }
 
-impl GatedActivation<'_> {
+op_fields!(GatedActivation {
+    gate_up,
+    activation,
+    out
+});
+
+impl GatedActivation<Bound<'_>> {
     /// Checks shapes and types.
     pub fn check(&self) -> Result<(), OpError> {
         float("gated_activation", "gate_up", self.gate_up.dtype())?;

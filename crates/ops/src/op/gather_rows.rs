@@ -1,21 +1,25 @@
-use tensor::{DType, View, ViewMut};
+use tensor::DType;
 
 use super::{dims_mut, shape, typed};
-use crate::OpError;
+use crate::handles::op_fields;
+use crate::{Bound, Handles, OpError};
 
 /// out\[i\] = x\[indices\[i\]\].
 ///
 /// x: `[tokens, width]`; indices: `[1, n]` u32; out: `[n, width]` of the type of `x`.
-pub struct GatherRows<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct GatherRows<H: Handles> {
     /// Rows to choose from.
-    pub x: View<'a>,
+    pub x: H::In,
     /// Which ones.
-    pub indices: View<'a>,
+    pub indices: H::In,
     /// Results.
-    pub out: ViewMut<'a>,
+    pub out: H::Out,
 }
 
-impl GatherRows<'_> {
+op_fields!(GatherRows { x, indices, out });
+
+impl GatherRows<Bound<'_>> {
     /// Checks shapes and types.
     pub fn check(&self) -> Result<(), OpError> {
         typed("gather_rows", "indices", self.indices.dtype(), DType::U32)?;

@@ -1,27 +1,34 @@
-use tensor::{View, ViewMut};
-
 use super::{dims, dims_mut, float, shape};
-use crate::{OpError, Weight};
+use crate::handles::op_fields;
+use crate::{Bound, Handles, OpError};
 
 /// out = x · weightᵀ + bias.
 ///
 /// x: `[tokens, in]`; weight: `[out, in]`; bias: `[1, out]` of the type of `x`; out: `[tokens, out]`. Sums in f32 or wider, rounds once.
 /// A row of the result depends on that row of `x` alone: on a CPU with the same bits in any batch, on a GPU within the rounding of another
 /// order of summation, as other numbers of rows go other ways.
-pub struct Linear<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Linear<H: Handles> {
     /// Inputs.
-    pub x: View<'a>,
+    pub x: H::In,
     /// The matrix.
-    pub weight: &'a Weight,
+    pub weight: H::Weight,
     /// Added to every row.
-    pub bias: Option<View<'a>>,
+    pub bias: Option<H::Vector>,
     /// Results.
-    pub out: ViewMut<'a>,
+    pub out: H::Out,
 }
 
-impl Linear<'_> {
+op_fields!(Linear {
+    x,
+    weight,
+    bias,
+    out
+});
+
+impl Linear<Bound<'_>> {
     /// The same product, for someone whose results are read while this one is kept.
-    pub fn reborrow(&mut self) -> Linear<'_> {
+    pub fn reborrow(&mut self) -> Linear<Bound<'_>> {
         Linear {
             x: self.x,
             weight: self.weight,

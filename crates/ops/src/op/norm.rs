@@ -1,23 +1,32 @@
-use tensor::{View, ViewMut};
+use tensor::View;
 
 use super::{dims, dims_mut, float, shape};
-use crate::OpError;
+use crate::handles::op_fields;
+use crate::{Bound, Handles, OpError};
 
 /// out = x / √(mean(x²) + eps) · weight, row by row.
 ///
 /// x, out: `[tokens, hidden]`; weight: `[1, hidden]`. Sums in f32, rounds once.
-pub struct RmsNorm<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct RmsNorm<H: Handles> {
     /// Inputs.
-    pub x: View<'a>,
+    pub x: H::In,
     /// One factor a column.
-    pub weight: View<'a>,
+    pub weight: H::Vector,
     /// Keeps the root away from zero.
     pub eps: f32,
     /// Results.
-    pub out: ViewMut<'a>,
+    pub out: H::Out,
 }
 
-impl RmsNorm<'_> {
+op_fields!(RmsNorm {
+    x,
+    weight,
+    eps,
+    out
+});
+
+impl RmsNorm<Bound<'_>> {
     /// Checks shapes and types.
     pub fn check(&self) -> Result<(), OpError> {
         float("rms_norm", "x", self.x.dtype())?;
@@ -41,20 +50,29 @@ impl RmsNorm<'_> {
 /// residual = x + residual; out = normalise(residual) · weight.
 ///
 /// x, residual, out: `[tokens, hidden]`; weight: `[1, hidden]`. Sums in f32, rounds once.
-pub struct AddRmsNorm<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct AddRmsNorm<H: Handles> {
     /// What the last layer produced.
-    pub x: View<'a>,
+    pub x: H::In,
     /// The running sum; becomes x + residual.
-    pub residual: ViewMut<'a>,
+    pub residual: H::InOut,
     /// One factor a column.
-    pub weight: View<'a>,
+    pub weight: H::Vector,
     /// Keeps the root away from zero.
     pub eps: f32,
     /// Results.
-    pub out: ViewMut<'a>,
+    pub out: H::Out,
 }
 
-impl AddRmsNorm<'_> {
+op_fields!(AddRmsNorm {
+    x,
+    residual,
+    weight,
+    eps,
+    out
+});
+
+impl AddRmsNorm<Bound<'_>> {
     /// Checks shapes and types.
     pub fn check(&self) -> Result<(), OpError> {
         let op = "add_rms_norm";

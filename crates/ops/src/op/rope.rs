@@ -2,15 +2,48 @@ use tensor::{Buffer, DType, View, ViewMut};
 
 use super::norm::normalise;
 use super::{dims, dims_mut, shape, typed};
-use crate::{Heads, Kernels, KvCache, OpError, StoreKv};
+use crate::handles::{Access, Field, op_fields};
+use crate::program::{Binder, Val};
+use crate::{Bound, Handles, Heads, Kernels, OpError, Recorded, StoreKv};
 
 /// A normalisation of every head by itself, before it is rotated.
-#[derive(Clone, Copy)]
-pub struct HeadNorm<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct HeadNorm<H: Handles> {
     /// `[1, head dim]`.
-    pub weight: View<'a>,
+    pub weight: H::Vector,
     /// Keeps the root away from zero.
     pub eps: f32,
+}
+
+op_fields!(HeadNorm { weight, eps });
+
+impl<'a> HeadNorm<Bound<'a>> {
+    /// The same for a shorter time.
+    pub fn shorter<'b>(self) -> HeadNorm<Bound<'b>>
+    where
+        'a: 'b,
+    {
+        HeadNorm {
+            weight: self.weight,
+            eps: self.eps,
+        }
+    }
+}
+
+impl Field for HeadNorm<Recorded> {
+    type Bound<'a> = HeadNorm<Bound<'a>>;
+
+    fn bind<'a>(self, binder: &Binder<'a>) -> Self::Bound<'a> {
+        Self::bind(&self, binder)
+    }
+
+    fn visit(self, visit: &mut dyn FnMut(Access)) {
+        Self::visit(&self, visit);
+    }
+
+    fn rename(self, to: &mut dyn FnMut(Val) -> Val) -> Self {
+        Self::rename(&self, to)
+    }
 }
 
 /// Normalises each head if asked, then rotates the pairs (i, i + d/2) of its first d elements by the token's position.
@@ -23,7 +56,7 @@ pub struct Rope<'a> {
     /// Elements in a head.
     pub head_dim: usize,
     /// Normalisation before the rotation.
-    pub norm: Option<HeadNorm<'a>>,
+    pub norm: Option<HeadNorm<Bound<'a>>>,
     /// Where each token stands.
     pub positions: View<'a>,
     /// Cosines and sines.
@@ -82,30 +115,44 @@ impl Rope<'_> {
 
 /// Rotates queries and keys, then stores keys and values: [`Rope`] twice and [`StoreKv`], with keys that are rounded once,
 /// to the cache's type.
-pub struct RopeStoreKv<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct RopeStoreKv<H: Handles> {
     /// `[tokens, query heads × head dim]`, rotated in place.
-    pub query: ViewMut<'a>,
+    pub query: H::InOut,
     /// `[tokens, kv heads × head dim]`, rotated in place.
-    pub key: ViewMut<'a>,
+    pub key: H::InOut,
     /// `[tokens, kv heads × head dim]`.
-    pub value: View<'a>,
+    pub value: H::In,
     /// Shape of the heads.
     pub heads: Heads,
     /// Normalisation of query heads.
-    pub query_norm: Option<HeadNorm<'a>>,
+    pub query_norm: Option<HeadNorm<H>>,
     /// Normalisation of key heads.
-    pub key_norm: Option<HeadNorm<'a>>,
+    pub key_norm: Option<HeadNorm<H>>,
     /// `[1, tokens]` u32.
-    pub positions: View<'a>,
+    pub positions: H::In,
     /// Cosines and sines, as in [`Rope`].
-    pub table: View<'a>,
+    pub table: H::Vector,
     /// `[1, tokens]` u32: where each token's key and value go.
-    pub slots: View<'a>,
+    pub slots: H::In,
     /// Where they are kept.
-    pub cache: KvCache<'a>,
+    pub cache: H::Cache,
 }
 
-impl RopeStoreKv<'_> {
+op_fields!(RopeStoreKv {
+    query,
+    key,
+    value,
+    heads,
+    query_norm,
+    key_norm,
+    positions,
+    table,
+    slots,
+    cache
+});
+
+impl RopeStoreKv<Bound<'_>> {
     /// Checks shapes and types.
     pub fn check(&self) -> Result<(), OpError> {
         let (op, tokens) = ("rope_store_kv", self.query.rows());
@@ -138,7 +185,7 @@ impl RopeStoreKv<'_> {
         Rope {
             x: self.query.reborrow(),
             head_dim,
-            norm: self.query_norm,
+            norm: self.query_norm.map(HeadNorm::shorter),
             positions,
             table,
         }
@@ -149,7 +196,7 @@ impl RopeStoreKv<'_> {
         Rope {
             x: key.reborrow(),
             head_dim,
-            norm: self.key_norm,
+            norm: self.key_norm.map(HeadNorm::shorter),
             positions,
             table,
         }
@@ -171,14 +218,14 @@ impl RopeStoreKv<'_> {
         kernels.rope(Rope {
             x: self.query.reborrow(),
             head_dim,
-            norm: self.query_norm,
+            norm: self.query_norm.map(HeadNorm::shorter),
             positions,
             table,
         })?;
         kernels.rope(Rope {
             x: self.key.reborrow(),
             head_dim,
-            norm: self.key_norm,
+            norm: self.key_norm.map(HeadNorm::shorter),
             positions,
             table,
         })?;

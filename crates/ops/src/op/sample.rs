@@ -2,7 +2,8 @@ use bytemuck::{Pod, Zeroable};
 use tensor::{DType, View, ViewMut};
 
 use super::{dims, dims_mut, shape, typed};
-use crate::{OpError, rng};
+use crate::handles::op_fields;
+use crate::{Bound, Handles, OpError, rng};
 
 /// How one row is sampled; laid out as kernels read it.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -84,12 +85,15 @@ impl SampleParams {
 /// With t = 0 the largest logit wins, the lowest id among equals; rows of NaN draw token 0.
 /// logits: `[sampled, vocabulary]` f32; params: `[sampled, size of SampleParams]` u8; positions, table_rows, out:
 /// `[1, sampled]` u32; last: `[1, max rows]` u32.
-pub struct Sample<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<H: Handles> {
     /// Unnormalised log-probabilities.
-    pub logits: View<'a>,
+    pub logits: H::In,
     /// How rows draw, and where tokens go.
-    pub draw: Draw<'a>,
+    pub draw: H::Draw,
 }
+
+op_fields!(Sample { logits, draw });
 
 /// What drawing takes besides logits.
 pub struct Draw<'a> {
@@ -121,7 +125,7 @@ impl Draw<'_> {
     }
 }
 
-impl Sample<'_> {
+impl Sample<Bound<'_>> {
     /// Checks shapes and types.
     pub fn check(&self) -> Result<(), OpError> {
         typed("sample", "logits", self.logits.dtype(), DType::F32)?;

@@ -1,21 +1,25 @@
 use tensor::{DType, View, ViewMut};
 
 use super::{dims, dims_mut, shape, typed};
-use crate::OpError;
+use crate::handles::op_fields;
+use crate::{Bound, Handles, OpError};
 
 /// out\[i\] = staged\[i\], or the last token sampled for row r where staged\[i\] is [`ResolveTokens::LAST`] + r.
 ///
 /// staged, out: `[1, tokens]` u32; last: `[1, max rows]` u32.
-pub struct ResolveTokens<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct ResolveTokens<H: Handles> {
     /// Tokens as the host knows them.
-    pub staged: View<'a>,
+    pub staged: H::In,
     /// The last sampled token of every row.
-    pub last: View<'a>,
+    pub last: H::In,
     /// Tokens for the embedding.
-    pub out: ViewMut<'a>,
+    pub out: H::Out,
 }
 
-impl ResolveTokens<'_> {
+op_fields!(ResolveTokens { staged, last, out });
+
+impl ResolveTokens<Bound<'_>> {
     /// Added to a row to mean "its last sampled token".
     pub const LAST: u32 = 1 << 31;
 

@@ -147,7 +147,7 @@ fn load(
     device: &Detoured<Watched>,
     folder: &Path,
     quantisation: Option<Quantisation>,
-) -> anyhow::Result<Box<dyn Model>> {
+) -> anyhow::Result<Model> {
     let opened = models::open(folder)?;
     let mut spec = opened.spec.clone();
     if let Some(quantisation) = quantisation {

@@ -1,7 +1,8 @@
 //! Layers in a graph have the bits that they have op by op.
 
 use cuda::CudaDevice;
-use ops::{Device as _, NormState, OpError};
+use cuda::fused::RowForm;
+use ops::{Device as _, OpError};
 
 use super::{Cache, Dims, Layer, MODELS, PAGE, Step};
 use crate::bench::{Matrix, sync};
@@ -69,7 +70,7 @@ fn replays(device: &CudaDevice, dims: &Dims, layers: &[Layer], rows: usize, leng
         Matrix::random(device, rows, dims.hidden, 3),
     );
     let mut all = |step: &mut Step| {
-        step.state = NormState::Done;
+        step.state = RowForm::Plain;
         for (layer, cache) in layers.iter().zip(&mut caches) {
             step.run(device, dims, layer, cache)?;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ops::{Attend, DeviceError, OpError, RopeAttend};
+use ops::{Attend, DeviceError, HeadNorm, Kernels as _, OpError, RopeStoreKv};
 
 use super::super::rope::FreshParams;
 use super::super::{Grid, HALF_ROOM, WHOLE_ROOM, launch};
@@ -10,6 +10,7 @@ use super::plan::Plans;
 use super::{AttendParams, COLUMNS, DIMS, Shape, common_divisor, copies_vectors};
 use crate::context::Context;
 use crate::device::CudaDevice;
+use crate::lower::RopeAttend;
 use crate::module::{Function, Modules};
 use crate::tensor_map::{TensorMap, TiledMatrix};
 
@@ -113,7 +114,7 @@ pub(super) fn takes(op: &Attend<'_>) -> bool {
 
 impl CudaDevice {
     /// One kernel where every sequence has one new token, else two; and the plan before the first layer.
-    pub(crate) fn launch_rope_attend(&self, mut op: RopeAttend<'_>) -> Result<(), OpError> {
+    pub fn launch_rope_attend(&self, mut op: RopeAttend<'_>) -> Result<(), OpError> {
         op.check()?;
         if let Some(megakernel) = &self.megakernel
             && megakernel.attend(&self.context, &op)?
@@ -130,7 +131,22 @@ impl CudaDevice {
                 let params = self.attend_params(&attend, &shape);
                 Ok(self.launch_stream(&attend, &shape, &params, found)?)
             }
-            _ => op.compose(self),
+            _ => {
+                let rope = &mut op.rope;
+                self.rope_store_kv(RopeStoreKv {
+                    query: rope.query.reborrow(),
+                    key: rope.key.reborrow(),
+                    value: rope.value,
+                    heads: rope.heads,
+                    query_norm: rope.query_norm.map(HeadNorm::shorter),
+                    key_norm: rope.key_norm.map(HeadNorm::shorter),
+                    positions: rope.positions,
+                    table: rope.table,
+                    slots: rope.slots,
+                    cache: rope.cache,
+                })?;
+                self.attend(op.attend())
+            }
         }
     }
 

@@ -4,7 +4,7 @@ mod choose;
 
 use std::sync::atomic::Ordering;
 
-use ops::{DeviceError, LateNorm};
+use ops::DeviceError;
 use tensor::Buffer;
 
 use super::cluster::{Cluster, Shapes};
@@ -12,6 +12,7 @@ use super::epilogue::{Epilogue, EpilogueParams};
 use super::{DeviceWeight, Gemm, Gemms, Variant};
 use crate::context::Context;
 use crate::launch::{Grid, WHOLE_ROOM, launch};
+use crate::lower::DeferredScale;
 use crate::memory::{allocate, read};
 use crate::module::{Function, Modules};
 use crate::tensor_map::TensorMap;
@@ -68,7 +69,7 @@ impl Bf12Params {
         gemm: &Gemm<'_>,
         rows: usize,
         bf12: &Buffer,
-        (norm, epilogue): (Option<LateNorm<'_>>, &Epilogue<'_>),
+        (norm, epilogue): (Option<DeferredScale<'_>>, &Epilogue<'_>),
     ) -> Result<Self, DeviceError> {
         let (x, outputs) = (&gemm.x, epilogue.outputs(gemm));
         let stages = x.cols().div_ceil(UNIT_INPUTS);
@@ -213,7 +214,7 @@ impl Bf12Kernels {
         cluster: Cluster,
         gemm: &Gemm<'_>,
         bf12: &Buffer,
-        (norm, epilogue): (Option<LateNorm<'_>>, &Epilogue<'_>),
+        (norm, epilogue): (Option<DeferredScale<'_>>, &Epilogue<'_>),
     ) -> Result<(), DeviceError> {
         let outputs = epilogue.outputs(gemm);
         let (blocks, full_tiles) = if epilogue.is_gated() {
@@ -243,7 +244,7 @@ impl Bf12Kernels {
         context: &Context,
         gemm: &Gemm<'_>,
         bf12: &Buffer,
-        norm: Option<LateNorm<'_>>,
+        norm: Option<DeferredScale<'_>>,
         keys: u64,
     ) -> Result<(), DeviceError> {
         let known = ROWS.iter().position(|&rows| rows >= gemm.x.rows());

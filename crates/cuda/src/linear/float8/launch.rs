@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ops::{DeviceError, LateNorm};
+use ops::DeviceError;
 use tensor::{Buffer, DType, View, ViewMut};
 
 use super::weight::{Scales, padded};
@@ -11,6 +11,7 @@ use crate::launch::{Grid, launch};
 use crate::linear::cluster::Cluster;
 use crate::linear::epilogue::{Epilogue, EpilogueParams};
 use crate::linear::{Gemm, Gemms};
+use crate::lower::DeferredScale;
 use crate::memory::allocate;
 use crate::tensor_map::TensorMap;
 
@@ -136,7 +137,7 @@ impl Gemms {
         gemm: &Gemm<'_>,
         weight: &Float8Weight,
         cluster: Cluster,
-        norm: Option<LateNorm<'_>>,
+        norm: Option<DeferredScale<'_>>,
         epilogue: &Epilogue<'_>,
     ) -> Result<(), DeviceError> {
         let outputs = weight.outputs;

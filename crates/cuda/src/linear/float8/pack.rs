@@ -1,6 +1,6 @@
 //! Activations rounded to eight-bit floats: by the kernels that make them, or by one of their own.
 
-use ops::{DeviceError, Form, Weight};
+use ops::{DeviceError, Weight};
 use tensor::{Buffer, View, ViewMut};
 
 use super::launch::words;
@@ -9,13 +9,14 @@ use super::{Candidate, Float8Weight, MOST_ROUNDED, SEGMENT};
 use crate::launch::{Grid, launch};
 use crate::linear::blas::{Algorithm, Factors, Scaled, Scales};
 use crate::linear::{Gemm, Gemms, Shape, locked};
+use crate::lower::RowForm;
 use crate::module::{Function, Modules};
 
-/// Most columns of a row that the kernels keep in registers.
+/// Columns of a row that the kernels keep in registers at most.
 pub(super) const LONGEST: usize = 8 * VECTORS[2].0 * VECTORS[2].1;
-/// 16-byte vectors per thread of the compiled kernels, and threads of the largest block.
+/// Times eight columns that a thread of the compiled kernels takes, and threads of the largest block.
 const VECTORS: [(usize, usize); 3] = [(1, 1024), (2, 768), (4, 1024)];
-/// Rows of a block, by source and vectors.
+/// Rows that a block takes, by source and pieces.
 const ROWS: [[usize; VECTORS.len()]; 3] = [[1, 1, 1], [2, 2, 1], [1, 1, 1]];
 
 /// Rows that are to be packed.
@@ -40,16 +41,16 @@ pub(crate) enum Source<'a> {
     },
 }
 
-/// What a GEMM of codes gives.
+/// What a product of codes gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scaling {
     /// Results.
     Whole,
-    /// Sums of codes, not scaled yet.
+    /// Sums of codes, which lack their scales.
     Bare,
 }
 
-/// Addresses of the scales of unscaled sums: one per row, and one per output.
+/// Scales that sums of codes lack, where they are: one a row, and one an output.
 #[derive(Clone, Copy)]
 pub(crate) struct Lacking {
     rows: u64,
@@ -57,7 +58,7 @@ pub(crate) struct Lacking {
 }
 
 impl Source<'_> {
-    /// Their index among the kernels.
+    /// Their place among the kernels.
     fn number(&self) -> usize {
         match self {
             Self::Rows(_) => 0,
@@ -67,7 +68,7 @@ impl Source<'_> {
     }
 }
 
-/// The kernels, by source and vectors per thread.
+/// The kernels, by source and pieces a thread.
 pub(super) struct Packers([[Function; VECTORS.len()]; 3]);
 
 impl Packers {
@@ -95,7 +96,7 @@ pub(crate) struct PackedRows {
 }
 
 impl PackedRows {
-    /// In the memory of a matrix of bf16 without gaps: codes in its first half, then scales.
+    /// In the memory of a matrix of bf16 without gaps: codes in its first half, scales behind them.
     pub(crate) fn within(address: u64, (rows, width): (usize, usize), grouped: bool) -> Self {
         Self {
             codes: address,
@@ -121,7 +122,7 @@ impl PackedRows {
         }
     }
 
-    /// As cuBLASLt takes them, with scales or without; none where it does not take the weight's.
+    /// As the library takes them, with scales or without; none where it does not take the weight's.
     pub(super) fn scaled(&self, weight: &Float8Weight, how: Scaling) -> Option<Scaled> {
         let scales = [self.scales, weight.library_scales()?.address() as u64];
         Some(Scaled {
@@ -135,7 +136,7 @@ impl PackedRows {
         })
     }
 
-    /// The scales of unscaled sums; none where there is more than one per row.
+    /// What products of them lack that know no scales; none where there is more than one a row.
     fn lacking(&self, weight: &Float8Weight) -> Option<Lacking> {
         let outputs = weight.library_scales()?.address() as u64;
         (!self.grouped).then_some(Lacking {
@@ -211,7 +212,7 @@ impl PackParams {
     }
 }
 
-/// Index of the vectors per thread for a row, and threads of the block.
+/// Pieces that a thread takes of a row, by number, and threads of the block.
 fn threads(width: usize) -> Option<(usize, usize)> {
     let vectors = padded(width) / 8;
     let place = VECTORS
@@ -224,7 +225,7 @@ fn threads(width: usize) -> Option<(usize, usize)> {
 }
 
 impl Gemms {
-    /// Enqueues the packing of rows that are 16-byte aligned and no longer than [`LONGEST`].
+    /// Enqueues the packing of rows that are made of 16-byte pieces and no longer than [`LONGEST`].
     pub(crate) fn pack(&self, source: Source<'_>, to: &PackedRows) -> Result<(), DeviceError> {
         let (vectors, threads) = threads(to.width).expect("longer rows are not packed");
         let function = self.float8().packers.0[source.number()][vectors];
@@ -234,11 +235,11 @@ impl Gemms {
         unsafe { launch(&self.context, function, grid, &params) }
     }
 
-    /// Where `out` is packed for GEMMs with all of these weights; none where one of them takes it as it is.
-    pub(crate) fn packing(&self, readers: &[Weight], out: &ViewMut<'_>) -> Option<PackedRows> {
+    /// Where `out` is packed for products with all of these weights; none where one of them takes it as it is.
+    pub(crate) fn packing(&self, readers: &[&Weight], out: &ViewMut<'_>) -> Option<PackedRows> {
         let (rows, width) = (out.rows(), out.cols());
         let grouped = readers.first()?.layout::<Float8Weight>()?.is_grouped();
-        let same = |weight: &Weight| {
+        let same = |weight: &&Weight| {
             let layout = weight.layout::<Float8Weight>();
             layout.is_some_and(|layout| {
                 layout.is_grouped() == grouped && self.takes_packed(layout, rows)
@@ -249,13 +250,13 @@ impl Gemms {
             out.stride() == width,
         );
         let fits = rows <= MOST_ROUNDED && width <= LONGEST && width.is_multiple_of(SEGMENT);
-        // cuBLASLt takes scales of segments for rows in multiples of four.
+        // The library takes scales of segments for whole fours of rows.
         let whole = !grouped || rows.is_multiple_of(4);
         (rows > 0 && begins && goes_on && fits && whole && readers.iter().all(same))
             .then(|| PackedRows::within(out.address() as u64, (rows, width), grouped))
     }
 
-    /// True when GEMMs of `rows` rows with the weight round them anyway.
+    /// True when products of so many rows with the weight round them anyway.
     fn takes_packed(&self, weight: &Float8Weight, rows: usize) -> bool {
         let Some(shape) = Shape::plain((weight.outputs, weight.inputs), rows) else {
             return false;
@@ -265,11 +266,11 @@ impl Gemms {
             let choice = chosen.get(&(shape, weight.kind()));
             choice.map(|choice| matches!(choice.candidate, Candidate::Rounded(_)))
         };
-        // Where GEMMs with a bias were autotuned too, they must round as well.
+        // Where a bias was foreseen, a product with one must have its algorithm too.
         rounds(shape) == Some(true) && rounds(shape.biased()) != Some(false)
     }
 
-    /// Enqueues a GEMM of rows that were [packed](Self::packing).
+    /// Enqueues a product of rows that were [packed](Self::packing).
     pub(crate) fn run_packed(
         &self,
         gemm: &Gemm<'_>,
@@ -281,13 +282,13 @@ impl Gemms {
         self.multiply_codes(gemm, weight, &rows, (&algorithm, Scaling::Whole))
     }
 
-    /// Enqueues a GEMM of packed rows or others that leaves unscaled sums, and returns their scales; none, and nothing is
-    /// enqueued, where that is not faster than to give results.
+    /// Enqueues a product, of packed rows or others, whose sums lack what this says; none, and nothing is enqueued, where
+    /// that is not faster than to give results.
     pub(crate) fn run_bare(
         &self,
         gemm: &Gemm<'_>,
         weight: &Float8Weight,
-        form: Form,
+        form: RowForm,
     ) -> Result<Option<Lacking>, DeviceError> {
         let (x, key) = (&gemm.x, (Shape::of(gemm), weight.kind()));
         let bare = locked(&self.float8().chosen)
@@ -298,11 +299,11 @@ impl Gemms {
             return Ok(None);
         };
         let rows = match form {
-            Form::Packed => {
+            RowForm::Codes => {
                 let shape = (x.rows(), x.cols());
                 PackedRows::within(x.address() as u64, shape, weight.is_grouped())
             }
-            Form::Plain => {
+            RowForm::Plain | RowForm::Deferred => {
                 let rows = self.float8_room(weight.padded())?.packed(gemm, weight);
                 self.pack(Source::Rows(*x), &rows)?;
                 rows
@@ -312,7 +313,7 @@ impl Gemms {
         Ok(rows.lacking(weight))
     }
 
-    /// What was chosen for the shape, or what cuBLASLt suggests where the type of results differs.
+    /// What was chosen for the shape, or what the library suggests where the type of results made a difference.
     fn packed_algorithm(
         &self,
         gemm: &Gemm<'_>,

@@ -362,7 +362,7 @@ pub(super) fn many_rows(bench: &mut Bench<'_>) {
 
 pub(super) fn embed(bench: &mut Bench<'_>) {
     for format in &FORMATS {
-        for (vocabulary, hidden) in [(1, 32), (17, 64), (50, 96)] {
+        for (vocabulary, hidden, scale) in [(1, 32, 1.0), (17, 64, 25.25), (50, 96, 1.0)] {
             let Some((table, numbers)) = weight(bench, format, vocabulary, hidden) else {
                 continue;
             };
@@ -372,12 +372,14 @@ pub(super) fn embed(bench: &mut Bench<'_>) {
             let op = Embed {
                 ids: ids.host(),
                 table: &table,
+                scale,
                 out: out.host_mut(),
             };
             op.reference(&numbers);
             let ran = bench.device.kernels().embed(Embed {
                 ids: ids.device(),
                 table: &table,
+                scale,
                 out: out.device_mut(),
             });
             let case = format!("{} {vocabulary}×{hidden}", format.name);

@@ -6,6 +6,7 @@ mod elementwise;
 mod fused;
 mod largest;
 mod linear;
+mod listed;
 mod rope;
 mod rope_attend;
 mod sampling;
@@ -32,7 +33,7 @@ pub(super) fn all(bench: &mut Bench<'_>) {
     sampling::edit_logits(bench);
     sampling::penalise(bench);
     sampling::sample(bench);
-    largest::linear_largest(bench);
+    largest::argmax(bench);
     sampling::log_probs(bench);
     tables::resolve_tokens(bench);
     tables::update_pages(bench);

@@ -1,9 +1,12 @@
-use tensor::{DType, ViewMut};
+use tensor::DType;
 
 use super::super::bench::{Bench, Twin};
 use super::super::compare::Kind;
+use super::listed::{Given, Listed, compare};
 use super::rope::{Cache, positions, table};
-use crate::{HeadNorm, Heads, KvCache, OpError, RaggedBatch, RopeAttend, RopeStoreKv};
+use crate::op::HeadNorm;
+use crate::program::{Attention, CacheDecl, Elements, Input, Output, Projected, Val};
+use crate::{Heads, KvCache, RaggedBatch};
 
 /// Heads (query, key, elements), page size, window, sequences as (length, new tokens).
 type Case = (
@@ -34,15 +37,6 @@ const CASES: [Case; 13] = [
     ((8, 2, 128), 64, None, &[(150, 150), (129, 5), (40, 1)]),
 ];
 
-/// One side of a matrix, to write.
-fn side(twin: &mut Twin, on_host: bool) -> ViewMut<'_> {
-    if on_host {
-        twin.host_mut()
-    } else {
-        twin.device_mut()
-    }
-}
-
 /// The layer, its memory and the step.
 struct Scene {
     heads: Heads,
@@ -50,10 +44,9 @@ struct Scene {
     window: Option<usize>,
     scale: f32,
     max_query: usize,
-    query: Twin,
-    key: Twin,
-    value: Twin,
-    norm: Option<Twin>,
+    /// Queries, keys and values of each token, side by side.
+    qkv: Vec<f32>,
+    norm: Option<Vec<f32>>,
     positions: Twin,
     table: Twin,
     slots: Twin,
@@ -61,19 +54,12 @@ struct Scene {
     lengths: Twin,
     table_rows: Twin,
     page_table: Twin,
-    sinks: Twin,
+    sinks: Vec<f32>,
     cache: Cache,
-    out: Twin,
 }
 
 impl Scene {
-    /// New tokens lie inside wider rows, or by themselves.
-    fn new(
-        bench: &mut Bench<'_>,
-        case: &Case,
-        normalised: bool,
-        (loud, inside): (f32, bool),
-    ) -> Self {
+    fn new(bench: &mut Bench<'_>, case: &Case, normalised: bool, loud: f32) -> Self {
         let &((query, kv, dim), page_size, window, sequences) = case;
         let heads = Heads { query, kv, dim };
         let pages: Vec<usize> = sequences.iter().map(|s| s.0.div_ceil(page_size)).collect();
@@ -98,16 +84,19 @@ impl Scene {
         let (tokens, rows) = (slots.len(), sequences.len());
         let lengths: Vec<u32> = sequences.iter().map(|s| s.0 as u32).collect();
         let rows_of: Vec<u32> = (0..rows as u32).collect();
-        let sinks = bench.normals(query);
+        let (wide, narrow) = (heads.query_width(), 2 * heads.kv_width());
+        let mut qkv = Vec::with_capacity(tokens * (wide + narrow));
+        for _ in 0..tokens {
+            qkv.extend(bench.normals(wide));
+            qkv.extend(bench.loud(narrow, loud));
+        }
         Self {
             heads,
             page_size,
             window,
             max_query: sequences.iter().map(|s| s.1).max().unwrap_or(0),
-            query: bench.placed_activations(tokens, heads.query_width(), inside, 1.0),
-            key: bench.placed_activations(tokens, heads.kv_width(), inside, loud),
-            value: bench.placed_activations(tokens, heads.kv_width(), inside, loud),
-            norm: normalised.then(|| bench.activations(1, dim)),
+            qkv,
+            norm: normalised.then(|| bench.normals(dim)),
             positions: positions(bench, tokens),
             table: table(bench, dim),
             slots: bench.ints(&slots),
@@ -115,73 +104,112 @@ impl Scene {
             lengths: bench.ints(&lengths),
             table_rows: bench.ints(&rows_of),
             page_table: bench.int_matrix(rows, widest, &pages_of),
-            sinks: bench.floats(1, query, DType::F32, &sinks),
+            sinks: bench.normals(query),
             cache: Cache::new(bench, all * page_size, heads.kv_width(), loud),
             // Scores are as large as they are of normal keys.
             scale: 1.0 / (loud * (dim as f32).sqrt()),
-            out: bench.output(tokens, heads.query_width(), inside),
         }
     }
 
-    fn op(&mut self, on_host: bool) -> RopeAttend<'_> {
+    /// The program of the layer.
+    fn record(&self, bench: &Bench<'_>, listed: &mut Listed) -> Val {
+        let qkv = listed.rows(bench, &self.qkv);
+        let table: Vec<f32> = self.table.host().elements::<f32>().to_vec();
+        let table = listed.vector(
+            bench,
+            &table,
+            self.table.host().rows(),
+            Elements::Fixed(DType::F32),
+        );
         let norm = self.norm.as_ref().map(|weight| HeadNorm {
-            weight: weight.side(on_host),
+            weight: listed.vector(bench, weight, 1, Elements::Activation),
             eps: 1e-6,
         });
-        RopeAttend {
-            rope: RopeStoreKv {
-                query: side(&mut self.query, on_host),
-                key: side(&mut self.key, on_host),
-                value: self.value.side(on_host),
-                heads: self.heads,
-                query_norm: norm,
-                key_norm: norm,
-                positions: self.positions.side(on_host),
-                table: self.table.side(on_host),
-                slots: self.slots.side(on_host),
-                cache: KvCache::new(
-                    side(&mut self.cache.keys, on_host),
-                    side(&mut self.cache.values, on_host),
-                ),
-            },
-            batch: RaggedBatch {
-                starts: self.starts.side(on_host),
-                lengths: self.lengths.side(on_host),
-                table_rows: self.table_rows.side(on_host),
-                page_table: self.page_table.side(on_host),
-                page_size: self.page_size,
-                max_query: self.max_query,
-            },
-            scale: self.scale,
+        let sinks = self
+            .window
+            .is_some()
+            .then(|| listed.vector(bench, &self.sinks, 1, Elements::Fixed(DType::F32)));
+        let cache = listed.recorder.cache(CacheDecl {
+            layer: 0,
+            width: self.heads.kv_width(),
             window: self.window,
-            soft_cap: None,
-            sinks: self.window.is_some().then(|| self.sinks.side(on_host)),
-            out: side(&mut self.out, on_host),
-        }
+        });
+        listed.recorder.attend(
+            Projected::Together(qkv),
+            &Attention {
+                heads: self.heads,
+                norms: norm.map(|norm| [norm, norm]),
+                table,
+                cache,
+                scale: self.scale,
+                window: self.window,
+                soft_cap: None,
+                sinks,
+            },
+        )
     }
 }
 
 pub(super) fn rope_attend(bench: &mut Bench<'_>) {
     let kind = Kind::Float(bench.activation());
-    let ways = |&loud: &f32| {
-        let all = [(false, true), (true, true), (false, false), (true, false)];
-        all.map(|(normalised, inside)| (normalised, (loud, inside)))
-    };
     for case in &CASES {
-        if !bench.takes_heads(case.0.2) {
+        if !bench.takes_heads(case.0.2) || case.3.iter().all(|sequence| sequence.1 == 0) {
             continue;
         }
-        for (normalised, placed) in bench.loudness().iter().flat_map(ways) {
-            let (loud, inside) = placed;
-            let mut scene = Scene::new(bench, case, normalised, placed);
-            scene
-                .op(true)
-                .compose(&crate::ReferenceDevice::default())
-                .expect("the reference takes every case");
-            let ran: Result<(), OpError> = bench.device.kernels().rope_attend(scene.op(false));
-            let name = format!("{case:?}, normalised {normalised}, loud {loud}, inside {inside}");
-            bench.compare("rope_attend", &name, kind, &ran, &scene.out);
-            scene.cache.compare(bench, "rope_attend", &name, &ran, true);
+        for &loud in bench.loudness() {
+            for normalised in [false, true] {
+                one(bench, case, (normalised, loud), kind);
+            }
         }
     }
+}
+
+fn one(bench: &mut Bench<'_>, case: &Case, (normalised, loud): (bool, f32), kind: Kind) {
+    let mut scene = Scene::new(bench, case, normalised, loud);
+    let mut listed = Listed::new(scene.positions.host().cols());
+    let out = scene.record(bench, &mut listed);
+    listed.recorder.output(Output::Hidden, out);
+    let (page_size, max_query) = (scene.page_size, scene.max_query);
+    let Scene {
+        cache,
+        positions,
+        slots,
+        starts,
+        lengths,
+        table_rows,
+        page_table,
+        ..
+    } = &mut scene;
+    let batch = |on_host| RaggedBatch {
+        starts: starts.side(on_host),
+        lengths: lengths.side(on_host),
+        table_rows: table_rows.side(on_host),
+        page_table: page_table.side(on_host),
+        page_size,
+        max_query,
+    };
+    let given = Given {
+        inputs: vec![(Input::Positions, positions), (Input::Slots, slots)],
+        drawing: None,
+    };
+    let Cache { keys, values } = cache;
+    let (keys_host, keys_device) = keys.both_mut();
+    let (values_host, values_device) = values.both_mut();
+    let attended = [
+        Some((batch(false), KvCache::new(keys_device, values_device))),
+        Some((batch(true), KvCache::new(keys_host, values_host))),
+    ];
+    let mut ran = listed.run(bench, &given, attended);
+    let name = format!("{case:?}, normalised {normalised}, loud {loud}");
+    compare(
+        bench,
+        "rope_attend",
+        (&name, kind),
+        &mut ran,
+        Output::Hidden,
+    );
+    let [device, _] = &ran;
+    scene
+        .cache
+        .compare(bench, "rope_attend", &name, &device.result, true);
 }
