@@ -13,6 +13,7 @@ mod env;
 mod failure;
 mod front;
 mod generate;
+mod heap;
 mod inspect;
 mod lab;
 mod language;

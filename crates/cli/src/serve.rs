@@ -19,6 +19,7 @@ use crate::end::end_if_held_up;
 use crate::env::Env;
 use crate::failure::Failure;
 use crate::front::Front;
+use crate::heap;
 use crate::launch::table;
 use crate::logging::{self, Levels};
 use crate::obtain::{Wanted, obtain};
@@ -49,6 +50,7 @@ const SECRETS: &[&str] = &["api-key", "admin-api-key", "ssl-keyfile-password"];
 
 /// Runs the command until the server is told to stop.
 pub(crate) fn run(args: &ServerArgs, env: &Env) -> Result<(), Failure> {
+    heap::give_large_memory_back();
     let parsed = &args.parsed;
     let levels = Levels {
         all: parsed.text("log-level").unwrap_or("info"),
