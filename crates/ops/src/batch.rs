@@ -142,13 +142,14 @@ impl<'a> KvCache<'a> {
     }
 }
 
-#[expect(
-    unsafe_code,
-    reason = "KV memory is addressed by slots, not by borrows"
-)]
-unsafe fn writable(view: View<'_>) -> ViewMut<'_> {
+/// Memory that is read and written through one shared handle.
+///
+/// # Safety
+/// The memory was given away as a `ViewMut`, and nothing else uses what the caller writes.
+#[expect(unsafe_code, reason = "memory of caches and tables is shared")]
+pub(crate) unsafe fn writable(view: View<'_>) -> ViewMut<'_> {
     let address = view.address().cast_mut();
-    // SAFETY: the memory was given to the cache as a ViewMut; the caller keeps to its own slots.
+    // SAFETY: the caller's promise.
     unsafe {
         ViewMut::from_raw(
             address,

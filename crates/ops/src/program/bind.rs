@@ -6,6 +6,7 @@ use super::{
     Axis, CacheId, InPlace, Input, Layout, Operand, Program, Val, ValueDecl, VectorId, WeightId,
     Weights,
 };
+use crate::batch::writable;
 use crate::{Draw, KvCache, RaggedBatch, Weight};
 
 /// The memory that values of a step lie in.
@@ -140,16 +141,19 @@ impl<'a> Binder<'a> {
         self.step.batch.expect("a step that attends has a batch")
     }
 
+    #[expect(unsafe_code, reason = "a table is read and written in one step")]
     pub(crate) fn draw(&self, tokens: Val) -> Draw<'a> {
         let drawing = self.step.drawing.expect("a step that draws says how");
         let [params, positions, table_rows] = drawing;
         let last = self.step.inputs.get(Input::LastTokens);
+        // SAFETY: the executor owns the table of last tokens and lends it to the step; ops run one after the other.
+        let last = unsafe { writable(last) };
         Draw {
             params,
             positions,
             table_rows,
             out: self.write(tokens),
-            last: writable(last),
+            last,
         }
     }
 
@@ -193,21 +197,4 @@ pub(super) fn matrix(
     // SAFETY: inside the arena, which was given away as a ViewMut. No op reads what it writes, and no two values that are
     // alive share memory.
     unsafe { ViewMut::from_raw(address, rows, cols, cols, dtype, arena.place()) }
-}
-
-/// The table of last tokens, which one op reads and a later one writes.
-#[expect(unsafe_code, reason = "a table is read and written in one step")]
-fn writable(view: View<'_>) -> ViewMut<'_> {
-    let address = view.address().cast_mut();
-    // SAFETY: the executor owns the table and lends it to the step; ops run one after the other.
-    unsafe {
-        ViewMut::from_raw(
-            address,
-            view.rows(),
-            view.cols(),
-            view.stride(),
-            view.dtype(),
-            view.place(),
-        )
-    }
 }
